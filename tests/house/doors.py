@@ -8,7 +8,7 @@ import re
 import sys
 
 # Folders of src/ that other users' files, segments and sessions reach.
-GUARDED = ("record", "watch", "limit", "trace", "symbol")
+GUARDED = ("record", "watch", "limit", "trace", "symbol", "inspect", "probe", "inject", "heap")
 
 # Functions that take a path, or follow one that they were given earlier.
 FUNCTIONS = """
@@ -18,7 +18,7 @@ mkdir mkdirat mkfifo mkfifoat mknod mknodat mkdtemp mkstemp mkostemp mkstemps mk
 stat lstat statx fstatat access faccessat euidaccess realpath readlink readlinkat
 truncate chmod fchmodat chown lchown fchownat utimensat utime utimes setxattr lsetxattr
 shm_open shm_unlink sem_open name_to_handle_at open_by_handle_at mount chdir chroot
-mmap mmap64 elf_begin dwfl_report_elf dwfl_report_offline dlopen
+mmap mmap64 elf_begin dwarf_begin dwfl_report_elf dwfl_report_offline dlopen
 execl execlp execle execv execve execvp execvpe posix_spawn posix_spawnp popen system
 """.split()
 
@@ -32,14 +32,64 @@ ALLOWED = {
     ("record/sink.c", "open"): (1, "a file of /sys"),
     ("record/loop.c", "open"): (1, "/proc/loadavg"),
     ("watch/maps.c", "fstatat"): (1, "a descriptor in /proc/PID/fd, which is only looked at"),
-}
-
-# Files that still have to go through src/trust. Nothing may be added.
-LATER = {
-    "symbol/functions.c", "symbol/locate.c", "symbol/notes.c", "symbol/symbols.c",
-    "symbol/unwindrows.c",
-    "watch/follow.c", "watch/held.c", "watch/left.c", "watch/run.c",
-    "watch/written.c",
+    ("watch/follow.c", "fstatat"): (1, "an entry, which is only looked at"),
+    ("watch/follow.c", "opendir"): (1, "the directory /proc"),
+    ("watch/held.c", "stat"): (1, "a file of /proc/self"),
+    ("watch/left.c", "fstatat"): (1, "an entry, which is only looked at"),
+    ("watch/run.c", "mkdtemp"): (1, "a directory of a new name, for the caller alone"),
+    ("watch/written.c", "open"): (2, "a file of /proc; a new file of the caller's (O_EXCL)"),
+    ("watch/written.c", "readlink"): (1, "a link of /proc, which is only read"),
+    ("watch/written.c", "mmap"): (1, "the new file"),
+    ("watch/written.c", "unlink"): (1, "the new file, which no other user can remove"),
+    ("symbol/locate.c", "dlopen"): (1, "a library of the system's"),
+    ("symbol/locate.c", "elf_begin"): (2, "a file of program_open, read and never mapped"),
+    ("symbol/locate.c", "access"): (2, "a name, which is only looked at, to say why"),
+    ("symbol/locate.c", "stat"): (1, "a name, which is only looked at"),
+    ("symbol/locate.c", "realpath"): (1, "a name, beside which is searched"),
+    ("symbol/functions.c", "elf_begin"): (2, "a file of program_open, read; one of locate.h, to be mapped"),
+    ("symbol/notes.c", "elf_begin"): (1, "a file of program_open, read and never mapped"),
+    ("symbol/unwindrows.c", "elf_begin"): (1, "a file of program_open, read and never mapped"),
+    ("symbol/symbols.c", "elf_begin"): (1, "the kernel's vdso, copied to memory"),
+    ("symbol/symbols.c", "dwfl_report_elf"): (1, "a file of program_to_map, by its descriptor"),
+    ("symbol/declared.c", "dwarf_begin"): (1, "a file of program_to_map, by its descriptor"),
+    ("inspect/inspect.c", "stat"): (1, "a name, which is only looked at"),
+    ("inspect/inspect.c", "access"): (1, "a name, which is only looked at"),
+    ("inspect/inspect.c", "elf_begin"): (1, "a file of program_open, read and never mapped"),
+    ("inspect/library.c", "readlink"): (1, "/proc/self/exe"),
+    ("inspect/library.c", "access"): (1, "where mallow is installed"),
+    ("inspect/library.c", "realpath"): (1, "where mallow is installed"),
+    ("inspect/machine.c", "open"): (1, "files of /proc and /sys"),
+    ("inspect/machine.c", "access"): (8, "names of the system's, which are only looked at"),
+    ("inspect/machine.c", "dlopen"): (1, "a library of the system's"),
+    ("probe/arenas_now.c", "stat"): (1, "a name, which is only looked at"),
+    ("probe/arenas_now.c", "open"): (1, "/proc/PID/mem"),
+    ("probe/caps.c", "access"): (1, "a file of /sys"),
+    ("probe/caps.c", "stat"): (1, "a file of /proc/self"),
+    ("probe/caps.c", "fopen"): (1, "/proc/swaps"),
+    ("probe/engine.c", "opendir"): (1, "the directory /proc"),
+    ("probe/files.c", "open"): (1, "the device /dev/null"),
+    ("probe/files.c", "execl"): (1, "the loader of the program that the user asked for, which runs next"),
+    ("probe/files.c", "access"): (3, "names, which are only looked at"),
+    ("probe/files.c", "stat"): (2, "names, which are only looked at"),
+    ("probe/files.c", "realpath"): (1, "a name, which is read by program_open"),
+    ("probe/files.c", "glob"): (1, "the system's directories of libraries"),
+    ("probe/inside.c", "mkostemp"): (1, "a file of a new name, for the caller alone"),
+    ("probe/inside.c", "mmap"): (1, "the file of a new name"),
+    ("probe/inside.c", "unlink"): (1, "that file, which no other user can remove"),
+    ("probe/kind_arenas.c", "open"): (1, "/proc/PID/mem"),
+    ("probe/samples.c", "stat"): (1, "a name, which is only looked at"),
+    ("probe/samples.c", "opendir"): (1, "the directory /proc"),
+    ("probe/stacks.c", "stat"): (1, "a name, which is only looked at"),
+    ("probe/stacks.c", "mmap"): (1, "a table of the kernel's (BPF)"),
+    ("probe/stacks.c", "fopen"): (1, "a file of /proc"),
+    ("inject/inject.c", "opendir"): (1, "a directory of /proc"),
+    ("inject/inject.c", "stat"): (2, "names, which are only looked at"),
+    ("inject/refuse.c", "open"): (1, "a file of /proc/sys"),
+    ("heap/cold.c", "open"): (1, "a file of /proc/PID"),
+    ("heap/idle.c", "open"): (1, "a file of /sys or /proc"),
+    ("heap/resident.c", "open"): (1, "a file of /proc/PID"),
+    ("heap/spill.c", "mmap"): (2, "a nameless file of the caller's"),
+    ("heap/target_live.c", "opendir"): (1, "a directory of /proc"),
 }
 
 COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
@@ -70,10 +120,9 @@ def calls(text):
         yield m.group(1), code.count("\n", 0, m.start()) + 1
 
 
-def check(root, allowed=None, later=None):
+def check(root, allowed=None):
     """Returns a list of complaints."""
     allowed = ALLOWED if allowed is None else allowed
-    later = LATER if later is None else later
     bad, seen, count = [], {}, 0
     for folder in GUARDED:
         for where, _, names in sorted(os.walk(os.path.join(root, "src", folder))):
@@ -88,15 +137,13 @@ def check(root, allowed=None, later=None):
                         seen.setdefault((here, function), []).append(line)
     for (here, function), lines in sorted(seen.items()):
         most = allowed.get((here, function), (0, ""))[0]
-        if here not in later and len(lines) > most:
+        if len(lines) > most:
             bad.append(f"src/{here}:{lines[-1]}: calls {function}() {len(lines)} times, {most} allowed; "
                        "src/trust opens, maps, replaces and removes")
     for (here, function), (most, _) in sorted(allowed.items()):
         found = len(seen.get((here, function), []))
         if found < most:
             bad.append(f"src/{here}: {most} calls of {function}() are allowed, {found} are there: shorten the list")
-    bad += [f"src/{here} is on the list of what comes later and needs not to be"
-            for here in sorted(later) if not any(k[0] == here for k in seen)]
     if count == 0:
         bad.append(f"no sources under {root}/src")
     return bad
