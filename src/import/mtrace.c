@@ -2,13 +2,12 @@
  * a microsecond after the one before. The order is that in which the calls can have happened, see
  * workload/djmalloc_order.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "import/readers.h"
+#include "trust/file.h"
 #include "workload/djmalloc_order.h"
 #include "workload/djmalloc_record.h"
 
@@ -70,19 +69,10 @@ int import_mtrace(const char *path, struct rows *rows, struct import_result *res
     struct reader r = {.rows = rows};
     const struct djmalloc_sink sink = {&r, thread, call};
     struct djmalloc_result records = {0};
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st)) {
-        error_system(err, "cannot open %s", path);
-        if (fd >= 0)
-            close(fd);
+    size_t bytes = 0;
+    uint8_t *data = trust_map(path, &bytes, err);
+    if (!data)
         return -1;
-    }
-    const size_t bytes = (size_t)st.st_size;
-    uint8_t *data = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
-    close(fd);
-    if (data == MAP_FAILED)
-        return error_set(err, ERROR_FORMAT, "%s cannot be read", path);
     rows_process(rows,
                  &(struct rows_process){
                      .tool = "dj/malloc",

@@ -95,6 +95,12 @@ int trust_open(int dir, const char *path, enum trust_access access, const struct
     return fd;
 }
 
+int trust_open_any(const char *path, struct error *err)
+{
+    static const struct trust_rule any = {.owners = TRUST_ANYBODY, .follow = true};
+    return trust_open(AT_FDCWD, path, TRUST_READ, &any, err);
+}
+
 int trust_open_below(int dir, const char *path, const struct trust_rule *rule, struct error *err)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC | (rule->follow ? 0 : O_NOFOLLOW),
@@ -241,4 +247,20 @@ int trust_stable(int fd, uint64_t most_bytes, struct error *err)
         copy = sealed_copy(fd, st.st_size, err);
     close(fd);
     return copy;
+}
+
+void *trust_map(const char *path, size_t *bytes, struct error *err)
+{
+    struct stat st;
+    int fd = trust_open_any(path, err);
+    if (fd < 0 || (fd = trust_stable(fd, TRUST_COPY_BYTES_MAX, err)) < 0)
+        return NULL;
+    void *data = MAP_FAILED;
+    if (!fstat(fd, &st) && st.st_size)
+        data = mmap(NULL, *bytes = (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (data != MAP_FAILED)
+        return data;
+    error_set(err, ERROR_FORMAT, "%s cannot be read", path);
+    return NULL;
 }

@@ -4,8 +4,9 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "trust/file.h"
 
 #define USUAL NULL
 
@@ -141,23 +142,6 @@ static void take(struct tune_settings *s, const struct entry *e)
             dimension->usual = v;
 }
 
-/* The library's bytes, to see which settings it knows; NULL with *err. */
-static const void *map_library(const char *path, size_t *bytes, struct error *err)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    void *p = MAP_FAILED;
-    if (fd >= 0 && !fstat(fd, &st) && st.st_size > 0)
-        p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (p == MAP_FAILED)
-        error_system(err, "cannot read %s", path);
-    else
-        *bytes = (size_t)st.st_size;
-    if (fd >= 0)
-        close(fd);
-    return p == MAP_FAILED ? NULL : p;
-}
-
 int tune_settings_find(struct tune_settings *s, const char *name, const char *path,
                        unsigned threads, const char *const *fixed, size_t count, struct error *err)
 {
@@ -169,7 +153,7 @@ int tune_settings_find(struct tune_settings *s, const char *name, const char *pa
                          name);
     const void *library = NULL;
     size_t bytes = 0;
-    if (*path && !(library = map_library(path, &bytes, err)))
+    if (*path && !(library = trust_map(path, &bytes, err)))
         return -1;
     *s = (struct tune_settings){.allocator = family->name, .preload = path};
     bool huge = huge_pages();

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
 
+#include "trust/file.h"
 #include "workload/format.h"
 
 #define PACK_LEVEL 12 /* more makes a corpus smaller by little, and takes much longer */
@@ -114,32 +114,49 @@ static bool is_packed(int fd)
            head[2] == 0x2f && head[3] == 0xfd;
 }
 
-static int unpack(int from, int into, struct error *err)
+static int unpack(const char *path, int into, struct error *err)
 {
-    struct stat st;
-    if (fstat(from, &st))
-        return error_system(err, "cannot look at the workload");
-    void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, from, 0);
-    if (data == MAP_FAILED)
-        return error_system(err, "cannot map the workload");
+    size_t bytes = 0;
+    void *data = trust_map(path, &bytes, err);
+    if (!data)
+        return -1;
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    int failed = workload_unpack(data, (size_t)st.st_size, into, memory / 4, err);
-    munmap(data, (size_t)st.st_size);
+    int failed = workload_unpack(data, bytes, into, memory / 4, err);
+    munmap(data, bytes);
     return failed;
+}
+
+static bool is_plain(int fd)
+{
+    uint32_t magic = 0;
+    return pread(fd, &magic, sizeof magic, 0) == sizeof magic && magic == WORKLOAD_MAGIC;
+}
+
+/* The source is the file in memory that it has in fd. */
+static void name_memory(struct workload_source *s)
+{
+    snprintf(s->name, sizeof s->name, "/proc/self/fd/%d", s->fd);
+    s->path = s->name;
 }
 
 int workload_source_open(struct workload_source *s, const char *path, struct error *err)
 {
     *s = (struct workload_source){.path = path, .fd = -1};
-    int from = open(path, O_RDONLY | O_CLOEXEC), failed = 0;
+    struct error unreadable;
+    int from = trust_open_any(path, &unreadable), failed = 0;
     if (from >= 0 && is_packed(from)) {
         s->fd = memfd_create("mallow-workload", 0);
         if (s->fd < 0)
             failed = error_system(err, "cannot make a file in memory to unpack %s into", path);
-        else if ((failed = unpack(from, s->fd, err)))
+        else if ((failed = unpack(path, s->fd, err)))
             error_prefix(err, "%s", path);
-        snprintf(s->name, sizeof s->name, "/proc/self/fd/%d", s->fd);
-        s->path = s->name;
+        name_memory(s);
+    } else if (from >= 0 && is_plain(from) && !trust_may_map(from)) {
+        s->fd = trust_stable(from, TRUST_COPY_BYTES_MAX, err);
+        from = -1;
+        if (s->fd < 0 || fcntl(s->fd, F_SETFD, 0)) /* programs that are started inherit it */
+            failed = error_prefix(err, "%s", path);
+        name_memory(s);
     }
     if (from >= 0)
         close(from);
@@ -152,11 +169,8 @@ int workload_source_expect(struct workload_source *s, const char *path, struct e
 {
     if (workload_source_open(s, path, err))
         return -1;
-    uint32_t magic = 0;
-    int fd = open(s->path, O_RDONLY | O_CLOEXEC), failed = 0;
-    if (fd < 0)
-        failed = error_system(err, "cannot open %s", path);
-    else if (pread(fd, &magic, sizeof magic, 0) != sizeof magic || magic != WORKLOAD_MAGIC)
+    int fd = trust_open_any(s->path, err), failed = fd < 0 ? -1 : 0;
+    if (fd >= 0 && !is_plain(fd))
         failed = error_set(err, ERROR_USAGE,
                            "%s is not a workload; 'mallow workload RECORDING -o OUT.mwl' makes one",
                            path);
@@ -176,10 +190,10 @@ void workload_source_close(struct workload_source *s)
 
 bool workload_is(const char *path)
 {
-    uint32_t magic = 0;
-    FILE *f = fopen(path, "re");
-    bool is = f && fread(&magic, sizeof magic, 1, f) == 1 && magic == WORKLOAD_MAGIC;
-    if (f)
-        fclose(f);
+    struct error ignored;
+    int fd = trust_open_any(path, &ignored);
+    bool is = fd >= 0 && is_plain(fd);
+    if (fd >= 0)
+        close(fd);
     return is;
 }

@@ -15,11 +15,13 @@
 
 struct workload_source {
     const char *path; /* of the plain workload: the file's own, or that of the descriptor */
-    int fd;           /* the unpacked workload, inherited by programs that are started; or -1 */
-    char name[32];    /* private: room for path */
+    int fd;        /* unpacked, or of another user: a copy in memory, inherited by programs that are
+                      started; or -1 */
+    char name[32]; /* private: room for path */
 };
 
-/* Makes a workload file readable by path. A plain file, or one that cannot be opened, is left to
+/* Makes a workload file readable by path, and its mapping so that it cannot fault. A plain file of
+ * the caller's or root's, or one that cannot be opened, is left to
  * its reader. `path` must live as long as *s. -1 with *err for a packed file that is damaged or too
  * large. */
 int workload_source_open(struct workload_source *s, const char *path, struct error *err);

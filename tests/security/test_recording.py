@@ -3,6 +3,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import unittest
 
 import attack
@@ -91,10 +92,29 @@ class Recording:
             p.stdin.close()
             p.wait(PATIENCE)
 
+    def test_workload_is_cut_while_it_is_read(self):
+        """Plain, packed, and in dj/malloc's format: what is replayed, converted and imported."""
+        plain, packed, foreign = (f"{self.nb}/w.{suffix}" for suffix in ("mwl", "mwl.zst", "wl"))
+        source = self.root + "/run.mlw"
+        subprocess.run([MALLOW, "record", "-q", "-o", source, "--", sys.executable, "-S", "-c", "pass"], check=True, timeout=PATIENCE,
+                       stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONMALLOC": "malloc"})
+        for name in (plain, packed, foreign):
+            self.assertEqual(self.mallow("workload", "-o", name, source).returncode, 0, name)
+        for name in (plain, packed, foreign):
+            os.chown(name, OTHER, OTHER)
+            p = self.other("exchange", "cut", name)
+            for _ in range(8):
+                for line in (("replay", name), ("workload", "-o", f"{self.root}/out.{'mwl' if name == foreign else 'wl'}", name)):
+                    done = self.mallow(*line)
+                    self.assertNotRegex(done.stderr, "(?i)signal|bus error")
+            p.stdin.close()
+            p.wait(PATIENCE)
+
     def test_fifos_and_devices_are_not_opened(self):
         os.mkfifo(self.nb + "/fifo")
         for path in (self.nb + "/fifo", "/dev/zero", "/dev/tty", self.nb):
-            self.assertEqual(self.mallow("report", path).returncode, 2)
+            for line in (("report",), ("workload", "-o", self.root + "/out.mwl"), ("replay",), ("tune", "--budget=1")):
+                self.assertIn(self.mallow(*line, path).returncode, (1, 2))
 
     def test_program_is_something_else_by_now(self):
         """Names come from the program's file: its owner put a FIFO, a device, a hole or a file of root's there."""
