@@ -53,7 +53,7 @@ int trust_open(int dir, const char *path, enum trust_access access, const struct
  * path or symbolic link on the way leads out of it. For names that a file holds. */
 int trust_open_below(int dir, const char *path, const struct trust_rule *rule, struct error *err);
 
-/* A regular file of anybody's that the caller named, for reading with pread. */
+/* A regular file of any owner's that the caller named, for reading with pread. */
 int trust_open_any(const char *path, struct error *err);
 
 /* The same question about a descriptor. 0, or -1 with *err. */
@@ -97,7 +97,7 @@ int trust_stable(int fd, uint64_t most_bytes, struct error *err);
 /* Of another user's file, what trust_map copies, and what others may. */
 #define TRUST_COPY_BYTES_MAX ((uint64_t)4 << 30)
 
-/* Maps a file of anybody's that the caller named, for reading, so that it cannot fault. NULL with
+/* Maps a file of any owner's that the caller named, for reading, so that it cannot fault. NULL with
  * *err, also for an empty file. To be unmapped. */
 void *trust_map(const char *path, size_t *bytes, struct error *err);
 
