@@ -113,6 +113,45 @@ class Output:
             for _ in range(25):
                 self.mallow("import", "-o", self.nb + "/a/x.mlw", self.base + "/trace")
 
+    # ---- documents ----
+
+    def export(self, path):
+        return self.mallow("export", "--format=folded", "-o", path, self.base + "/run.mlw")
+
+    def test_document_behind_a_link(self):
+        """To a directory of root's, or to a file of root's."""
+        secret = self.secret()
+        self.recording(self.base + "/run.mlw")
+        self.link(self.root, "dir")
+        self.link(secret, "file")
+        for name in ("dir/secret", "dir/new", "file"):
+            with self.untouched(secret):
+                done = self.export(f"{self.nb}/{name}")
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("a symbolic link on the way belongs to another user", done.stderr)
+
+    def test_document_in_a_directory_that_changes_places(self):
+        secret = self.secret("x")
+        self.recording(self.base + "/run.mlw")
+        os.mkdir(self.nb + "/a")
+        self.link(self.root, "b")
+        os.chown(self.nb + "/a", OTHER, OTHER)
+        self.other("exchange", "a", "b")
+        with self.untouched(secret):
+            for _ in range(25):
+                self.export(self.nb + "/a/x")
+
+    def test_document_behind_own_links(self):
+        self.recording(self.base + "/run.mlw")
+        os.mkdir(self.base + "/data")
+        os.symlink("data", self.base + "/way")
+        os.symlink("x", self.base + "/data/latest")
+        for name in ("way/x", "way/latest", "way/x"):
+            self.assertEqual(self.export(f"{self.base}/{name}").returncode, 0)
+        self.assertEqual(sorted(os.listdir(self.base + "/data")), ["latest", "x"])
+        self.assertTrue(os.path.islink(self.base + "/data/latest"))
+        self.assertTrue(os.path.isfile(self.base + "/data/x"))
+
     # ---- what a library in a service of root's makes, where its environment says ----
 
     def service(self, library, user=0, **env):
