@@ -20,32 +20,54 @@ int output_must_be_regular(const char *path, const char *what, struct error *err
     return 0;
 }
 
+/* A pipe, a device or a terminal is opened as it is, and not truncated: by now another file may be
+ * there. */
+static int open_directly(struct output *o, const char *path, struct error *err)
+{
+    struct stat st;
+    int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (fd >= 0 && !fstat(fd, &st) && !S_ISREG(st.st_mode) && (o->file = fdopen(fd, "w")))
+        return 0;
+    error_system(err, "cannot write %s", path);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* The draft in a stream of its own: the descriptor is needed to give it its name. */
+static FILE *stream_of(const struct trust_draft *d)
+{
+    int fd = fcntl(d->fd, F_DUPFD_CLOEXEC, 0);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (fd >= 0 && !file)
+        close(fd);
+    return file;
+}
+
+static void release(struct output *o)
+{
+    if (o->draft.fd >= 0)
+        trust_draft_drop(&o->draft, &o->place);
+    trust_place_close(&o->place);
+}
+
 int output_open(struct output *o, const char *path, struct error *err)
 {
     struct stat st;
-    *o = (struct output){.path = path};
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        o->file = fopen(path, "we");
-        return o->file ? 0 : error_system(err, "cannot write %s", path);
+    *o = (struct output){.path = path, .place.dir = -1, .draft.fd = -1};
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return open_directly(o, path, err);
+    if (trust_place_open(&o->place, path, err)) {
+        errno = err->number;
+        return errno == ELOOP ? -1 : error_system(err, "cannot write %s", path);
     }
-    int n = snprintf(o->temporary, sizeof o->temporary, "%s.XXXXXX", path);
-    int fd = -1;
-    if (n < 0 || (size_t)n >= sizeof o->temporary)
-        errno = ENAMETOOLONG;
-    else
-        fd = mkostemp(o->temporary, O_CLOEXEC);
-    mode_t mask = umask(0);
-    umask(mask);
-    if (fd >= 0 && fchmod(fd, 0666 & ~mask) == 0)
-        o->file = fdopen(fd, "w");
-    if (o->file)
+    if (trust_draft_open(&o->draft, &o->place, ".writing-", err))
+        errno = err->number;
+    else if ((o->file = stream_of(&o->draft)))
         return 0;
-    int status = error_system(err, "cannot write %s", path);
-    if (fd >= 0) {
-        close(fd);
-        unlink(o->temporary);
-    }
-    return status;
+    error_system(err, "cannot write %s", path);
+    release(o);
+    return -1;
 }
 
 int output_close(struct output *o, bool keep, struct error *err)
@@ -53,12 +75,13 @@ int output_close(struct output *o, bool keep, struct error *err)
     int failed = ferror(o->file);
     failed |= fclose(o->file);
     int status = 0;
+    mode_t mask = umask(0);
+    umask(mask);
     if (keep && failed)
         status = error_system(err, "cannot write all of %s", o->path);
-    else if (keep && o->temporary[0] && rename(o->temporary, o->path))
-        status = error_system(err, "cannot write %s", o->path);
-    if (o->temporary[0] && (!keep || status))
-        unlink(o->temporary);
+    else if (keep && o->draft.fd >= 0)
+        status = trust_draft_publish(&o->draft, &o->place, 0666 & ~mask, err);
+    release(o);
     return status;
 }
 

@@ -1,19 +1,21 @@
 /* output.h - a file that is whole when it has its name: written beside it, then renamed.
  *
- * A file that is not regular (a pipe, /dev/stdout) is written directly. */
+ * It takes its name where trust/place.h leads: no link of another user is followed. A file that is
+ * not regular (a pipe, /dev/stdout) is written directly. */
 #ifndef MALLOW_CLI_OUTPUT_H
 #define MALLOW_CLI_OUTPUT_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "base/error.h"
+#include "trust/place.h"
 
 struct output {
     FILE *file;
-    const char *path;         /* borrowed */
-    char temporary[PATH_MAX]; /* "": none */
+    const char *path; /* borrowed */
+    struct trust_place place;
+    struct trust_draft draft; /* fd -1: none */
 };
 
 /* The path, or NULL for standard output: when it is NULL or "-". */

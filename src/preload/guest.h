@@ -7,14 +7,15 @@
  *   guest/ending.c     the end of a process without destructors
  *   guest/sandbox.c    seccomp: which calls of ours a program's filter would kill it for
  *   guest/say.c        a line on standard error
+ *   guest/way.c        the way to a file that the environment names
  *   guest/cxx.c        C++'s new and delete, seen once whatever library has them
  *   guest/redirect.c   functions of the allocator that must not be exported
  *   guest/namespace.c  the pid namespace of this process
  *   guest/clock.c      the clock, also where it may not be asked
  *
- * The first five are linked into each library; cxx.c, redirect.c and namespace.c into
- * libmallow-record.so and libmallow-watch.so, clock.c into libmallow-watch.so and
- * libmallow-arenas.so. What they need of the library that they are in, they
+ * The first five are linked into each library; way.c into all but libmallow-arenas.so; cxx.c,
+ * redirect.c and namespace.c into libmallow-record.so and libmallow-watch.so, clock.c into
+ * libmallow-watch.so and libmallow-arenas.so. What they need of the library that they are in, they
  * ask through the guest_* functions below. Any thread, any signal handler may be inside any of
  * them.
  */
@@ -135,6 +136,15 @@ HIDDEN void guest_ending(int status, bool handlers);
 
 /* Writes n bytes to standard error as far as possible without blocking; raises no signal. */
 HIDDEN void guest_say(const char *text, size_t n);
+
+/* ---- way.c ---- */
+
+/* The directory in which the last component of an absolute path stands, as a descriptor that serves
+ * openat and the like, and is the caller's; *name is that component, in the path. -errno; -ELOOP: a
+ * symbolic link of another user than root and the effective one is on the way, or one of /proc. The
+ * last component is not looked at: open it with O_NOFOLLOW. */
+HIDDEN long guest_way(const char *path, const char **name);
+#define GUEST_WAY_FLAGS (O_PATH | O_NOFOLLOW | O_CLOEXEC)
 
 /* ---- exec.c, for the library ---- */
 

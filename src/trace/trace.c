@@ -26,7 +26,7 @@ struct trace {
     struct store store;
     struct trace_open_options options;
     unsigned threads;          /* as many may work beside the caller's; atomic */
-    bool in_place;             /* the file at the path is read */
+    bool in_place;             /* the file at the path is read, and may be changed */
     struct trace_kept **keeps; /* [keep_count] parts of the index that are to be written */
     size_t keep_count, keep_cap;
 };
@@ -86,18 +86,37 @@ static int index_all(struct raw *r, int *recovered, struct error *err)
     return raw_finish(r, err);
 }
 
-/* The place where the sealed file may take the place of the raw one at fd. Only of a file that is
- * the caller's own: another user's is left as it is, whatever the caller might do to it. Only the
- * bytes that were indexed: the writer may have gone on, and another reader may have sealed it. */
+/* The place where the file at fd may be changed or replaced. Only of a file that is the caller's
+ * own: another user's is left as it is, whatever the caller might do to it, and so is what another
+ * user's link leads to. */
+static int place_of_own(struct trust_place *place, const char *path, int fd)
+{
+    struct error ignored;
+    return trust_place_of_own(place, path, fd, &ignored);
+}
+
+/* The same for the sealed file of a raw one. Only the bytes that were indexed: the writer may have
+ * gone on, and another reader may have sealed it. */
 static int place_to_seal(struct trust_place *place, const char *path, int fd, const struct raw *r)
 {
-    const struct trust_rule own = {.owners = TRUST_CALLER};
-    struct error ignored;
     struct stat st;
-    if (trust_check(fd, &own, &ignored) || (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) ||
-        fstat(fd, &st) || (uint64_t)st.st_size != r->file_bytes)
+    if (place_of_own(place, path, fd))
         return -1;
-    return trust_place_of(place, path, fd, &ignored);
+    if ((!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) && !fstat(fd, &st) &&
+        (uint64_t)st.st_size == r->file_bytes)
+        return 0;
+    trust_place_close(place);
+    return -1;
+}
+
+/* Whether an index may be put into the sealed file. */
+static bool may_take_index(const char *path, int fd)
+{
+    struct trust_place place;
+    if (place_of_own(&place, path, fd))
+        return false;
+    trust_place_close(&place);
+    return true;
 }
 
 /* Seals the raw recording open at `fd`; returns a descriptor of the sealed one, which replaces the
@@ -172,7 +191,7 @@ struct trace *trace_open(const char *path, const struct trace_open_options *opti
     if (raw < 0)
         goto prefix;
     struct trace_seal_result result = {0};
-    t->in_place = !raw && !t->options.no_seal_in_place;
+    t->in_place = !raw && !t->options.no_seal_in_place && may_take_index(path, t->fd);
     if (raw) {
         int sealed = seal_first(path, t->fd, &t->options, &result, &t->in_place, err);
         if (sealed < 0)

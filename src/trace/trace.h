@@ -9,8 +9,8 @@
  * per image is the whole live set.
  *
  * A raw recording (still being written, or its recorder died) is sealed first: into the same path
- * when it has no writer any more and the directory is writable, otherwise into an unlinked
- * temporary file. */
+ * when it has no writer any more, is the caller's own (trust_place_of_own) and the directory is
+ * writable, otherwise into an unlinked temporary file. */
 #ifndef MALLOW_TRACE_TRACE_H
 #define MALLOW_TRACE_TRACE_H
 

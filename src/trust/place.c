@@ -169,6 +169,17 @@ int trust_place_of(struct trust_place *p, const char *path, int fd, struct error
     return error_set(err, ERROR_UNSUPPORTED, "%s is another file by now", path);
 }
 
+int trust_place_of_own(struct trust_place *p, const char *path, int fd, struct error *err)
+{
+    if (trust_place_of(p, path, fd, err))
+        return -1;
+    const struct trust_rule own = {.owners = TRUST_CALLER, .one_name = trust_place_is_shared(p)};
+    if (!trust_check(fd, &own, err))
+        return 0;
+    trust_place_close(p);
+    return -1;
+}
+
 void trust_place_close(struct trust_place *p)
 {
     close_quietly(p->dir);

@@ -30,6 +30,10 @@ int trust_place_open(struct trust_place *p, const char *path, struct error *err)
  * to that very file. 0, or -1 with *err. */
 int trust_place_of(struct trust_place *p, const char *path, int fd, struct error *err);
 
+/* The same of a file that may be changed there, or replaced, by a command that was asked to read
+ * it: the caller's own, and in a directory that others can write in it has no other name. */
+int trust_place_of_own(struct trust_place *p, const char *path, int fd, struct error *err);
+
 void trust_place_close(struct trust_place *p);
 
 /* Whether another user can put entries there: the directory is not the caller's or root's own, or

@@ -1,5 +1,6 @@
 """What MALLOW_OUTPUT and MALLOW_SESSION may name (libmallow-record.so alone): nothing of another user's,
-nothing behind a link, nothing that waits or is a device; the program runs on untouched."""
+nothing behind a link of theirs, nothing that waits or is a device; the program runs on untouched. tests/security/
+has the attacks on it."""
 import glob
 import os
 import shutil
@@ -38,6 +39,34 @@ class Output(Case):
         os.symlink(self.target, self.path)
         self.refused(b"is a symbolic link")
         self.assertFalse(os.path.exists(self.target))
+
+    def test_own_links_on_the_way(self):
+        os.makedirs(os.path.join(self.dir, "data", "sub"))
+        os.symlink("data/sub/", os.path.join(self.dir, "way"))
+        os.symlink(os.path.join(self.dir, "way"), os.path.join(self.dir, "data", "again"))
+        path = os.path.join(self.dir, "data/./again/../../way//out.mlw")
+        r = run([victim("api"), "peak"], env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": path})
+        self.assertEqual((r.rc, r.out, r.err), (0, b"", b""))
+        self.assertEqual(len(self.report(os.path.join(self.dir, "data", "sub", "out.mlw"))["processes"]), 1)
+
+    def test_circle_on_the_way(self):
+        os.symlink("circle", os.path.join(self.dir, "circle"))
+        self.path = os.path.join(self.dir, "circle", "out.mlw")
+        self.refused(b"is behind a symbolic link")
+
+    def test_file_on_the_way(self):
+        self.write(self.target)
+        self.path = os.path.join(self.target, "out.mlw")
+        self.refused(b"cannot be opened", b"")
+
+    @unittest.skipUnless(os.geteuid() == 0, "SKIPPED, LOUDLY: links of another user need root to make")
+    def test_link_of_another_user_on_the_way(self):
+        os.mkdir(self.target)
+        os.symlink(self.target, os.path.join(self.dir, "way"))
+        os.lchown(os.path.join(self.dir, "way"), NOBODY, NOBODY)
+        self.path = os.path.join(self.dir, "way", "out.mlw")
+        self.refused(b"is behind a symbolic link of another user")
+        self.assertEqual(os.listdir(self.target), [])
 
     def test_hard_link(self):
         self.write(self.target)

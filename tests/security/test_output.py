@@ -5,7 +5,9 @@ import time
 import unittest
 
 import attack
-from attack import MALLOW, OTHER, PATIENCE
+from attack import MALLOW, OTHER, PATIENCE, RECORDER
+
+WATCHER = os.environ["WATCHER"]
 
 
 class Output:
@@ -110,6 +112,128 @@ class Output:
         with self.untouched(secret):
             for _ in range(25):
                 self.mallow("import", "-o", self.nb + "/a/x.mlw", self.base + "/trace")
+
+    # ---- documents ----
+
+    def export(self, path):
+        return self.mallow("export", "--format=folded", "-o", path, self.base + "/run.mlw")
+
+    def test_document_behind_a_link(self):
+        """To a directory of root's, or to a file of root's."""
+        secret = self.secret()
+        self.recording(self.base + "/run.mlw")
+        self.link(self.root, "dir")
+        self.link(secret, "file")
+        for name in ("dir/secret", "dir/new", "file"):
+            with self.untouched(secret):
+                done = self.export(f"{self.nb}/{name}")
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("a symbolic link on the way belongs to another user", done.stderr)
+
+    def test_document_in_a_directory_that_changes_places(self):
+        secret = self.secret("x")
+        self.recording(self.base + "/run.mlw")
+        os.mkdir(self.nb + "/a")
+        self.link(self.root, "b")
+        os.chown(self.nb + "/a", OTHER, OTHER)
+        self.other("exchange", "a", "b")
+        with self.untouched(secret):
+            for _ in range(25):
+                self.export(self.nb + "/a/x")
+
+    def test_document_behind_own_links(self):
+        self.recording(self.base + "/run.mlw")
+        os.mkdir(self.base + "/data")
+        os.symlink("data", self.base + "/way")
+        os.symlink("x", self.base + "/data/latest")
+        for name in ("way/x", "way/latest", "way/x"):
+            self.assertEqual(self.export(f"{self.base}/{name}").returncode, 0)
+        self.assertEqual(sorted(os.listdir(self.base + "/data")), ["latest", "x"])
+        self.assertTrue(os.path.islink(self.base + "/data/latest"))
+        self.assertTrue(os.path.isfile(self.base + "/data/x"))
+
+    # ---- what a library in a service of root's makes, where its environment says ----
+
+    def service(self, library, user=0, **env):
+        done = subprocess.run(["/bin/true"], env={"PATH": "/bin:/usr/bin", "LD_PRELOAD": library, **env}, cwd=self.base,
+                              user=user, group=user, extra_groups=[], capture_output=True, text=True, timeout=PATIENCE,
+                              check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        return done
+
+    def recorded(self, output, user=0):
+        return self.service(RECORDER, user, MALLOW_OUTPUT=output)
+
+    def test_library_behind_a_link(self):
+        """Of the other user, to a directory of root's: by itself, and where a link of root's leads."""
+        self.link(self.root, "d")
+        os.mkdir(self.root + "/sub")
+        own = self.secret("own.mlw", "")
+        os.symlink(self.nb + "/d/sub", self.base + "/way")
+        os.symlink("nb/d", self.base + "/short")
+        for path in ("nb/d/cronjob", self.nb + "/d/cronjob", self.nb + "//d/./cronjob", "nb/d/own.mlw",
+                     self.nb + "/d/sub/cronjob", self.nb + "/d/sub/../cronjob", "nb/../nb/d/cronjob", "way/cronjob",
+                     "short/cronjob"):
+            with self.untouched(own):
+                self.assertIn("is behind a symbolic link of another user", self.recorded(path).stderr, path)
+        self.assertEqual(os.listdir(self.root + "/sub"), [])
+
+    def test_library_behind_links_of_roots(self):
+        os.mkdir(self.base + "/data")
+        os.symlink(self.base + "/data/", self.base + "/absolute")
+        os.symlink("absolute/../data/.", self.base + "/relative")
+        os.symlink("/dev/shm/..", self.base + "/dev")
+        for i, way in enumerate(("absolute", "relative", "relative/../absolute", self.base + "//relative/", "nb/../data",
+                                 "/proc/self/../.." + self.base + "/data", "dev/../" + self.base[1:] + "/data")):
+            self.assertEqual(self.recorded(f"{way}/{i}.mlw").stderr, "", way)
+            self.assertTrue(os.path.getsize(f"{self.base}/data/{i}.mlw"), way)
+
+    def test_library_of_the_other_user(self):
+        """It follows links of that user's and of root's, and of no third one."""
+        os.mkdir(self.nb + "/data")
+        os.chown(self.nb + "/data", OTHER, OTHER)
+        self.link("data", "own")
+        os.symlink("nb/own", self.base + "/way")
+        self.link("data", "third")
+        os.lchown(self.nb + "/third", OTHER - 1, OTHER - 1)
+        for i, way in enumerate(("nb/own", "way")):
+            self.assertEqual(self.recorded(f"{way}/{i}.mlw", OTHER).stderr, "", way)
+            self.assertTrue(os.path.getsize(f"{self.nb}/data/{i}.mlw"), way)
+        self.assertIn("of another user", self.recorded("nb/third/x.mlw", OTHER).stderr)
+        self.assertFalse(os.path.exists(self.nb + "/data/x.mlw"))
+
+    def test_library_follows_no_circle(self):
+        os.symlink("circle", self.base + "/circle")
+        os.symlink("x" * 255 + "/" + "y/" * 1800, self.base + "/long")
+        for path in ("circle/x.mlw", "long/" + "z/" * 300 + "x.mlw", "y" * 256 + "/x.mlw", self.base + "/", "none/x.mlw",
+                     "secret/x.mlw"):
+            self.assertIn("this process is not recorded", self.recorded(path).stderr, path)
+
+    def test_library_in_a_directory_of_the_other_user(self):
+        """That is where root's environment says; the file is root's own."""
+        self.assertEqual(self.recorded(self.nb + "/x.mlw").stderr, "")
+        self.assertEqual(os.stat(self.nb + "/x.mlw").st_uid, 0)
+
+    def test_library_in_a_directory_that_changes_places(self):
+        secret = self.secret("x.mlw", "")
+        os.mkdir(self.nb + "/a")
+        self.link(self.root, "b")
+        os.chown(self.nb + "/a", OTHER, OTHER)
+        other = self.other("exchange", "a", "b")
+        with self.untouched(secret):
+            for _ in range(60):
+                self.recorded(self.nb + "/a/x.mlw")
+        other.stdin.close()
+        self.assertEqual(other.wait(PATIENCE), 0)
+
+    def test_library_makes_no_segment_behind_a_link(self):
+        self.link(self.root, "d")
+        before = os.stat(self.root).st_mtime_ns
+        self.service(WATCHER, MALLOW_WATCH_SESSION=self.nb + "/d")
+        self.assertEqual(os.stat(self.root).st_mtime_ns, before)
+        os.symlink(self.root, self.base + "/own")
+        self.service(WATCHER, MALLOW_WATCH_SESSION=self.base + "/own")
+        self.assertNotEqual(os.stat(self.root).st_mtime_ns, before)
 
 
 globals().update(attack.places(Output))

@@ -80,6 +80,47 @@ class Recording:
         with self.untouched(raw):
             self.assertEqual(self.mallow("report", self.nb + "/link.mlw").returncode, 0)
 
+    def sealed(self, path):
+        raw = self.recording(path)
+        self.assertEqual(self.mallow("report", raw).returncode, 0)
+        with open(raw, "rb") as f:
+            self.assertEqual(f.read(4), b"MLS1")
+        return raw
+
+    def indexed(self, path):
+        self.assertEqual(self.mallow("report", "--index=always", path).returncode, 0)
+
+    def test_no_index_through_a_link_of_another_user(self):
+        """To the file, or to its directory, or further on the way of a link of root's."""
+        own = self.sealed(self.root + "/run.mlw")
+        for to, name in ((own, "link.mlw"), (self.root, "dir")):
+            os.symlink(to, f"{self.nb}/{name}")
+            os.lchown(f"{self.nb}/{name}", OTHER, OTHER)
+        os.symlink(self.nb + "/link.mlw", self.base + "/way.mlw")
+        for path in (self.nb + "/link.mlw", self.nb + "/dir/run.mlw", self.base + "/way.mlw"):
+            with self.untouched(own):
+                self.indexed(path)
+
+    def test_no_index_in_a_file_of_roots_that_has_a_name_of_another_user(self):
+        """A hard link, as where fs.protected_hardlinks is 0."""
+        own = self.sealed(self.root + "/run.mlw")
+        os.link(own, self.nb + "/hard.mlw")
+        with self.untouched(own):
+            self.indexed(self.nb + "/hard.mlw")
+
+    def test_index_of_an_own_recording(self):
+        """By its name, a link of root's, and a second name in a directory of root's."""
+        own = self.sealed(self.root + "/run.mlw")
+        os.symlink(own, self.root + "/link.mlw")
+        os.link(own, self.root + "/hard.mlw")
+        for path in (own, self.root + "/link.mlw", self.root + "/hard.mlw"):
+            copy = self.look(own)[0]
+            self.indexed(path)
+            self.assertGreater(os.path.getsize(own), len(copy))
+            with open(own, "r+b") as f:
+                f.write(copy)
+                f.truncate()
+
     def test_file_is_cut_while_it_is_read(self):
         for seal in (False, True):
             path = self.recording(f"{self.nb}/run{seal}.mlw")

@@ -261,6 +261,42 @@ static void test_outputs_in_directories_of_others(void **state)
     assert_int_equal(output("home/new", &err), 0);
 }
 
+/* As trust_place_of_own decides. */
+static int own(const char *path)
+{
+    struct error err = {0};
+    struct trust_place p;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    int status = trust_place_of_own(&p, path, fd, &err);
+    assert_true(status ? p.dir == -1 : p.dir >= 0);
+    trust_place_close(&p);
+    close(fd);
+    return status;
+}
+
+static void test_own_files_may_be_changed(void **state)
+{
+    (void)state;
+    make("file", "");
+    assert_int_equal(symlink("file", "way"), 0);
+    assert_int_equal(own("file"), 0);
+    assert_int_equal(own("way"), 0);
+    assert_int_equal(link("file", "second"), 0);
+    assert_int_equal(own("file"), 0);
+    assert_int_equal(mkdir("shared", 0700) | chmod("shared", 01777), 0);
+    assert_int_equal(link("file", "shared/linked"), 0);
+    assert_int_equal(own("shared/linked"), -1);
+    make("shared/file", "");
+    assert_int_equal(own("shared/file"), 0);
+    if (geteuid() != 0)
+        return;
+    assert_int_equal(lchown("way", OTHER, OTHER), 0);
+    assert_int_equal(own("way"), -1);
+    assert_int_equal(chown("shared/file", OTHER, OTHER), 0);
+    assert_int_equal(own("shared/file"), -1);
+}
+
 static void test_only_what_was_seen_is_removed(void **state)
 {
     (void)state;
@@ -376,6 +412,7 @@ int main(void)
         EACH(test_a_place_is_held),
         EACH(test_the_way_to_a_place),
         EACH(test_outputs_in_directories_of_others),
+        EACH(test_own_files_may_be_changed),
         EACH(test_only_what_was_seen_is_removed),
         EACH(test_processes),
         EACH(test_secrets),

@@ -4,9 +4,9 @@
  * use the descriptor is asked whether it still is our file. The paths come from the environment, of
  * a program that may run with more rights than the users who can write to the directories on the
  * way. So a recording is a regular file of the process's own user with one name, which begins as a
- * recording does, or is empty, or is made by us; never what a link leads to. Opening waits for
- * nothing (a FIFO) and makes no terminal ours. Shared memory is a regular file of the same user's,
- * or root's. */
+ * recording does, or is empty, or is made by us; never what a link leads to, nor in a directory to
+ * which another user's link leads. Opening waits for nothing (a FIFO) and makes no terminal ours.
+ * Shared memory is a regular file of the same user's, or root's. */
 #include <string.h>
 
 #include "recorder.h"
@@ -57,17 +57,34 @@ static const char *judge(int fd)
     return 0;
 }
 
+/* recorder.output_path, whatever it is; else why it cannot be opened. */
+static const char *open_path(bool create, long *fd)
+{
+    const char *name;
+    const long dir = guest_way(recorder.output_path, &name);
+    if (dir < 0) {
+        *fd = dir;
+        return dir == -ELOOP ? "is behind a symbolic link of another user's" : "cannot be opened";
+    }
+    *fd = sys_openat((int)dir, name, OWN_OUTPUT_FLAGS, 0);
+    if (*fd == -ENOENT && create)
+        *fd = sys_openat((int)dir, name, OWN_OUTPUT_FLAGS | O_CREAT | O_EXCL, 0666);
+    if (*fd == -EEXIST) /* made by another process just now */
+        *fd = sys_openat((int)dir, name, OWN_OUTPUT_FLAGS, 0);
+    sys_close((int)dir);
+    if (*fd >= 0)
+        return 0;
+    return *fd == -ELOOP ? "is a symbolic link" : "cannot be opened";
+}
+
 const char *own_open_output(bool create)
 {
     recorder.output.fd = -1;
-    long fd = sys_openat(AT_FDCWD, recorder.output_path, OWN_OUTPUT_FLAGS, 0);
-    if (fd == -ENOENT && create)
-        fd = sys_openat(AT_FDCWD, recorder.output_path, OWN_OUTPUT_FLAGS | O_CREAT | O_EXCL, 0666);
-    if (fd == -EEXIST) /* made by another process just now */
-        fd = sys_openat(AT_FDCWD, recorder.output_path, OWN_OUTPUT_FLAGS, 0);
-    if (fd < 0)
-        return fd == -ELOOP ? "is a symbolic link" : "cannot be opened";
-    const char *why = judge((int)fd);
+    long fd;
+    const char *why = open_path(create, &fd);
+    if (why)
+        return why;
+    why = judge((int)fd);
     if (why) {
         sys_close((int)fd);
         recorder.output_path[0] = 0; /* nor later */

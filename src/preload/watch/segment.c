@@ -108,8 +108,13 @@ bool segment_is_held(int directory, const char *name)
 
 static void *make_named(uint64_t bytes)
 {
-    long fd = sys_openat(AT_FDCWD, segment.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                         0600);
+    const char *name;
+    const long dir = guest_way(segment.path, &name);
+    long fd = dir;
+    if (dir >= 0) {
+        fd = sys_openat((int)dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        sys_close((int)dir);
+    }
     void *p = map_file(fd, bytes, false);
     if (!p) {
         if (!sys_is_error(fd))
@@ -212,6 +217,10 @@ struct mlw_watch *segment_make(const char *session)
 
 void segment_unlink(void)
 {
-    if (segment.path[0])
-        sys_unlinkat(AT_FDCWD, segment.path, 0);
+    const char *name;
+    const long dir = segment.path[0] ? guest_way(segment.path, &name) : -1;
+    if (dir < 0)
+        return;
+    sys_unlinkat((int)dir, name, 0);
+    sys_close((int)dir);
 }

@@ -2,9 +2,9 @@
  *
  * Owns: the INDEX section (docs/format.md), which of those in a file hold, and how more are put
  * there. An index is no part of the recording: readers may do without, and a part that is not sound
- * is not there. A file is written to when it is the caller's own, its mode lets its owner write,
- * and no other process added to it meanwhile; a kill at any moment leaves the recording as it is.
- * Refuses: to know what the columns mean. One thread. */
+ * is not there. A file is written to when it may be changed in place (trace.c decides), its mode
+ * lets its owner write, and no other process added to it meanwhile; a kill at any moment leaves the
+ * recording as it is. Refuses: to know what the columns mean. One thread. */
 #ifndef MALLOW_TRACE_SEALED_KEPT_H
 #define MALLOW_TRACE_SEALED_KEPT_H
 
