@@ -1,14 +1,16 @@
 /* false_segment.c - an ordinary process that says of itself that it is watched.
  *   false_segment SEGMENT hold|cut|rewrite|text|tables [pid=N] [ppid=N] [start=N] [bytes=N]
- * [seed=N] Makes SEGMENT (%d in it is this process's id), with one live sample of 1 GB, and maps
- * it. hold: no more. cut: the file loses and regains its memory, again and again. rewrite: its
- * numbers change all the time. text: its name is made for terminals. tables: they fill a file of
- * `bytes`. Prints its pid when it is ready. */
+ *     [namespace=N] [seed=N]
+ * Makes SEGMENT (%d in it is this process's id, %p the one and %s the start that it claims), with
+ * one live sample of 1 GB, maps it, and holds its lock. hold: no more. cut: the file loses and
+ * regains its memory, again and again. rewrite: its numbers change all the time. text: its name is
+ * made for terminals. tables: they fill a file of `bytes`. Prints its pid when it is ready. */
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -53,6 +55,26 @@ static uint64_t now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static uint64_t start_ns; /* as it claims */
+
+static void name(char *to, size_t room, int argc, char **argv)
+{
+    size_t n = 0;
+    for (const char *from = argv[1]; *from && n + 32 < room; from++) {
+        if (*from != '%') {
+            to[n++] = *from;
+            continue;
+        }
+        const uint64_t pid = (uint64_t)getpid();
+        from++;
+        const uint64_t value = *from == 's'   ? start_ns
+                               : *from == 'p' ? number(argc, argv, "pid=", pid)
+                                              : pid;
+        n += (size_t)snprintf(to + n, room - n, "%llu", (unsigned long long)value);
+    }
+    to[n] = 0;
+}
+
 static void fill(char *p, int argc, char **argv)
 {
     struct mlw_watch *w = (void *)p;
@@ -60,7 +82,9 @@ static void fill(char *p, int argc, char **argv)
                             .state = MLW_WATCH_LIVE,
                             .pid = (uint32_t)number(argc, argv, "pid=", (uint64_t)getpid()),
                             .ppid = (uint32_t)number(argc, argv, "ppid=", (uint64_t)getppid()),
-                            .start_ns = number(argc, argv, "start=", now()),
+                            .start_ns = start_ns,
+                            .pid_namespace = number(argc, argv, "namespace=", 0),
+                            .held = 1,
                             .file_bytes = number(argc, argv, "bytes=", BYTES),
                             .modules = MODULES,
                             .module_offset = AT_MODULES,
@@ -181,15 +205,13 @@ int main(int argc, char **argv)
     char path[4096];
     if (argc < 3)
         return 2;
-    const char *mode = argv[2], *percent = strstr(argv[1], "%d");
-    snprintf(path, sizeof path, "%s", argv[1]);
-    if (percent)
-        snprintf(path + (percent - argv[1]), sizeof path - (size_t)(percent - argv[1]), "%d%s",
-                 (int)getpid(), percent + 2);
+    const char *mode = argv[2];
+    start_ns = number(argc, argv, "start=", now());
+    name(path, sizeof path, argc, argv);
     state ^= number(argc, argv, "seed=", 0) * 0x9e3779b97f4a7c15u;
     const uint64_t bytes = number(argc, argv, "bytes=", BYTES);
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (fd < 0 || ftruncate(fd, (off_t)bytes))
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) || ftruncate(fd, (off_t)bytes))
         return 1;
     char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)

@@ -126,6 +126,66 @@ class Watching(attack.Attack):
         self.assertEqual({r["pid"] for r in found}, {victim.pid})
         self.assertNotIn("/bin/invented", {r["exe"] for r in found})
 
+    NAMED = SHARED + "/mallow-watch-%p-%s"  # as the segment says, so that no name betrays it
+
+    def test_it_claims_a_parent(self):
+        """Everything else is true. Its parent is the one that /proc says, and it is in no report about root's."""
+        victim, _ = self.roots()
+        p, _ = self.liar("hold", f"ppid={victim.pid}", path=self.NAMED)
+        found, _ = self.watch("-p", str(victim.pid))
+        self.assertEqual({r["pid"] for r in found}, {victim.pid})
+        found, _ = self.watch("-p", str(p.pid))
+        self.assertEqual({(r["pid"], r["ppid"], r["exe"]) for r in found}, {(p.pid, os.getpid(), "/bin/invented")})
+        p.kill()
+        p.wait()
+        found, _ = self.watch("-p", str(p.pid))  # nobody can say so any more
+        self.assertEqual({(r["pid"], r.get("ppid"), r["claimed_ppid"]) for r in found}, {(p.pid, None, victim.pid)})
+
+    def everyone(self):
+        """What `watch -a` says of the liars until it has reported twice on a process of root's that came last."""
+        last, _ = self.roots()
+        with tempfile.TemporaryFile("w+") as said:
+            p = subprocess.Popen([MALLOW, "watch", "-a", "--how", "preloaded", "--json", "--every", "100ms", "--old", "1ns",
+                                  "--no-debuginfod"], stdout=subprocess.PIPE, stderr=said, stdin=subprocess.DEVNULL)
+            late = threading.Timer(PATIENCE, p.kill)
+            late.start()
+            found = []
+            for line in p.stdout:
+                found.append(json.loads(line))
+                if found[-1]["pid"] == last.pid and sum(r["pid"] == last.pid for r in found) == 2:
+                    p.send_signal(signal.SIGTERM)
+            p.wait()
+            late.cancel()
+            p.stdout.close()
+            said.seek(0)
+            self.assertEqual(p.returncode, 0, said.read())
+        return [r for r in found if r["exe"] == "/bin/invented"]
+
+    def test_it_claims_another_namespace(self):
+        """In which any number may be a process: of one that nobody sees there, nothing is said."""
+        victim, _ = self.roots()
+        known, _ = self.liar("hold", path=self.NAMED)
+        for namespace in (1, 4026531836 + 77):
+            self.liar("hold", f"pid={victim.pid}", f"namespace={namespace}", path=self.NAMED)
+            self.liar("hold", f"namespace={namespace}", path=self.NAMED)
+        found = self.everyone()
+        self.assertEqual({r["pid"] for r in found}, {known.pid})
+
+    def test_it_is_in_another_namespace(self):
+        """It is believed what it is called there; it cannot call itself otherwise."""
+        victim, _ = self.roots()
+        ways = ["unshare", "--user", "--pid", "--fork", "--kill-child", "sh", "-c"]
+        inner = 'exec "$0" "$1" hold namespace=$(stat -Lc %i /proc/self/ns/pid) ppid=77 "$2"'
+        for claim in ("pid=1", f"pid={victim.pid}"):
+            outer = subprocess.Popen([*ways, inner, f"{self.bin}/false_segment", self.NAMED, claim], user=OTHER, group=OTHER,
+                                     extra_groups=[], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self.addCleanup(outer.stdout.close)
+            self.addCleanup(outer.wait)
+            self.addCleanup(outer.kill)
+            if not outer.stdout.readline():
+                attack.loudly("the other user may make no pid namespace")
+        self.assertEqual({(r["pid"], r["ppid"]) for r in self.everyone()}, {(1, 0)})
+
     def test_it_is_a_file_of_roots_by_a_hard_link(self):
         """Mapped by the liar through its other name: settings are written to no file of two names."""
         p, path = self.liar("hold")
