@@ -199,6 +199,19 @@ class Recording:
         self.assertEqual(self.mallow("report", self.root + "/own.mlw").returncode, 0)
         self.assertEqual(self.sessions(p.pid), [])
 
+    def test_session_of_roots_that_is_dead_in_a_file_of_roots(self):
+        """As before, but root has copied the file, so that only its device and inode tell it from the session's own."""
+        p, session = self.lone(self.root + "/own.mlw")
+        image = self.image_of(session)
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        self.other("false_recording", "named.mlw", session, str(p.pid), str(image))
+        shutil.copyfile(self.nb + "/named.mlw", self.root + "/named.mlw")
+        with self.untouched(session, self.root + "/own.mlw"):
+            self.mallow("report", self.root + "/named.mlw")
+        self.assertEqual(self.mallow("report", self.root + "/own.mlw").returncode, 0)
+        self.assertEqual(self.sessions(p.pid), [])
+
     def test_session_of_a_dead_process_of_another_user(self):
         """Root reads what it left, and leaves it and the file as they are."""
         p, session = self.lone(self.nb + "/own.mlw", OTHER)
