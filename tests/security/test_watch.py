@@ -59,7 +59,7 @@ class Watching(attack.Attack):
             late.cancel()
             p.stdout.close()
             said.seek(0)
-            err = said.read().decode(errors="replace")
+            err = said.read().decode("utf-8")
         self.assertIn(p.returncode, (0, 1), (args, p.returncode, err))
         return [json.loads(line) for line in lines if line.strip()], err
 
