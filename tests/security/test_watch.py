@@ -225,6 +225,35 @@ class Watching(attack.Attack):
             after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
             self.assertLess(after, max(before, MOST_KB), f"{megabytes} MB")
 
+    # What the library can make (src/format/watch.h).
+    MOST = {"modules": 512, "sites": ((1 << 30) // 5461 & ~7) + 1, "samples": (1 << 30) // 683 & ~7,
+            "frees": (1 << 30) // 4096, "errors": 32}
+    MOST_BYTES = 256 << 20
+
+    def test_one_table_is_too_large(self):
+        """Or the file; and nothing else is wrong."""
+        for table, most in self.MOST.items():
+            for entries in (most, most + 1):
+                p, _ = self.liar("laid", f"{table}={entries}", f"bytes={self.MOST_BYTES}")
+                found, said = self.watch("-p", str(p.pid), reports=1)
+                self.assertEqual(("it claims a larger table than there can be" in said, found == []), (entries > most,) * 2,
+                                 (table, said))
+        for more in (0, 8):
+            p, _ = self.liar("laid", f"bytes={self.MOST_BYTES + more}")
+            found, said = self.watch("-p", str(p.pid), reports=1)
+            self.assertEqual(("too large to be one" in said, found == []), (more > 0,) * 2, said)
+
+    def test_all_that_there_can_be(self):
+        """The largest one, and all of it in use: what one process can make a watch spend, for 256 MB of its own."""
+        st = os.statvfs(SHARED)
+        if st.f_bavail * st.f_frsize < 2 * self.MOST_BYTES:
+            attack.loudly("/dev/shm has no room for the largest segment")
+        p, _ = self.liar("full", f"bytes={self.MOST_BYTES}", *(f"{table}={n}" for table, n in self.MOST.items()))
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        found, _ = self.watch("-p", str(p.pid), "-n", "3", reports=1)
+        self.assertNotEqual(found, [])
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, max(before, 3 * self.MOST_BYTES >> 10))
+
     def test_its_name_is_a_path_through_proc(self):
         """What it maps is called like a file of root's where root looks: another inode, another directory."""
         unshare = ["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private"]
