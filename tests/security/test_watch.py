@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import threading
@@ -341,6 +342,8 @@ class Watching(attack.Attack):
         os.mkfifo(f"{SHARED}/mallow-watch-{pid}-1", 0o666)
         os.mkfifo(f"{SHARED}/mallow-watch-session-{pid}-x", 0o666)
         os.mknod(f"{SHARED}/mallow-watch-{pid}-2", 0o020666, os.makedev(1, 5))
+        os.mknod(f"{SHARED}/mallow-watch-{pid}-3", stat.S_IFSOCK | 0o666)
+        os.mknod(f"{SHARED}/mallow-watch-session-{pid}-z", stat.S_IFSOCK | 0o666)
         os.mkdir(f"{SHARED}/mallow-watch-session-{pid}-y")
         os.mkfifo(f"{SHARED}/mallow-watch-session-{pid}-y/{pid}-1")
         for name in glob.glob(f"{SHARED}/mallow-watch-*"):
