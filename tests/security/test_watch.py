@@ -3,7 +3,6 @@ meanwhile."""
 import glob
 import json
 import os
-import resource
 import shutil
 import signal
 import stat
@@ -40,6 +39,13 @@ class Watching(attack.Attack):
         p = self.other("false_segment", path, mode, *more)
         return p, path.replace("%d", str(p.pid))
 
+    @staticmethod
+    def most_kb(p):
+        """Of memory that the process had, which has ended or does so now."""
+        _, status, used = os.wait4(p.pid, 0)
+        p.returncode = os.waitstatus_to_exitcode(status)
+        return used.ru_maxrss
+
     def watch(self, *args, reports=3):
         """So many reports, or all until it ends by itself; (objects, what it said). Never dies of a signal."""
         with tempfile.TemporaryFile() as said:
@@ -53,10 +59,10 @@ class Watching(attack.Attack):
                 if not line:
                     break
                 lines.append(line)
-            if p.poll() is None:
-                p.send_signal(signal.SIGTERM)
+            if len(lines) == reports:
+                os.kill(p.pid, signal.SIGTERM)  # nobody has waited for it yet
             lines += p.stdout.readlines()
-            p.wait()
+            self.spent_kb = self.most_kb(p)
             late.cancel()
             p.stdout.close()
             said.seek(0)
@@ -221,10 +227,8 @@ class Watching(attack.Attack):
         """A file of holes, as large as one may be and larger."""
         for megabytes in (16, 256, 1024, 1 << 20):
             p, _ = self.liar("tables", f"bytes={megabytes << 20}")
-            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
             self.watch("-p", str(p.pid))
-            after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-            self.assertLess(after, max(before, MOST_KB), f"{megabytes} MB")
+            self.assertLess(self.spent_kb, MOST_KB, f"{megabytes} MB")
 
     # What the library can make (src/format/watch.h).
     MOST = {"modules": 512, "sites": ((1 << 30) // 5461 & ~7) + 1, "samples": (1 << 30) // 683 & ~7,
@@ -250,10 +254,17 @@ class Watching(attack.Attack):
         if st.f_bavail * st.f_frsize < 2 * self.MOST_BYTES:
             attack.loudly("/dev/shm has no room for the largest segment")
         p, _ = self.liar("full", f"bytes={self.MOST_BYTES}", *(f"{table}={n}" for table, n in self.MOST.items()))
-        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-        found, _ = self.watch("-p", str(p.pid), "-n", "3", reports=1)
-        self.assertNotEqual(found, [])
-        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, max(before, 3 * self.MOST_BYTES >> 10))
+        with subprocess.Popen([MALLOW, "watch", "-p", str(p.pid), "--every", "100ms", "--old", "1ns", "--no-debuginfod"],
+                              stdout=subprocess.PIPE) as watch:
+            late = threading.Timer(PATIENCE, watch.kill)
+            late.start()
+            self.assertNotEqual(watch.stdout.readline(), b"")
+            os.kill(watch.pid, signal.SIGTERM)
+            watch.stdout.read()
+            spent = self.most_kb(watch)
+            late.cancel()
+        self.assertEqual(watch.returncode, 0)
+        self.assertLess(spent, 3 * self.MOST_BYTES >> 10)
 
     def test_its_name_is_a_path_through_proc(self):
         """What it maps is called like a file of root's where root looks: another inode, another directory."""
@@ -315,8 +326,9 @@ class Watching(attack.Attack):
     def test_dead_ones_cost_little(self):
         for megabytes in (256, 1 << 20):
             self.dead("tables", f"bytes={megabytes << 20}")
-        self.left("list")
-        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, MOST_KB)
+        with subprocess.Popen([MALLOW, "watch", "--left", "list"], stdout=subprocess.DEVNULL) as p:
+            self.assertLess(self.most_kb(p), MOST_KB)
+        self.assertEqual(p.returncode, 0)
 
     def test_a_dead_one_is_a_link_to_a_file_of_roots(self):
         secret, link = self.secret(), f"{SHARED}/mallow-watch-{self.dead_pid()}-1"
