@@ -45,7 +45,7 @@ static void begin(struct json *j, const struct watch_process *p, const char *kin
     json_number(j, "pid", (uint64_t)p->pid);
     if (p->elsewhere)
         json_bool(j, "other_pid_namespace", true);
-    json_number(j, "ppid", p->stacks.image.ppid);
+    json_number(j, p->is_claim && !p->outside ? "claimed_ppid" : "ppid", (uint64_t)p->ppid);
     json_text(j, "host", gethostname(host, sizeof host) ? "" : host);
     json_text(j, "exe", p->stacks.image.exe);
     json_open_array(j, "command");

@@ -104,8 +104,8 @@ static bool same_namespace(const struct watch_process *a, const struct watch_pro
 static bool is_relative(const struct watch_process *of, const struct watch_process *p)
 {
     if (of->who.pid && p->who.pid &&
-        (p->who.ppid == of->pid ||
-         (p->pid == of->pid && p->who.start_ticks == of->who.start_ticks)))
+        (p->who.ppid == of->who.pid ||
+         (p->who.pid == of->who.pid && p->who.start_ticks == of->who.start_ticks)))
         return true;
     const uid_t owner = p->segment.identity.owner;
     return same_namespace(of, p) &&
@@ -141,7 +141,7 @@ static bool is_chosen(const struct follow *f, const struct watch_process *p)
     return !f->select || select_process(f->select, p);
 }
 
-static void look_at_file(struct follow *f, const char *name)
+static void look_at_file(struct follow *f, const char *name, struct inner *inner)
 {
     pid_t pid;
     uint64_t clock;
@@ -151,7 +151,7 @@ static void look_at_file(struct follow *f, const char *name)
     if (!follow_name(f->prefix, name, &pid, &clock) || find(f, pid, clock) ||
         !own_entry(f->dir, name, &st) || !S_ISREG(st.st_mode))
         return;
-    int status = process_open(&p, f->dir, name, &err);
+    int status = process_open(&p, f->dir, name, inner, &err);
     if (status) { /* not finished yet; or never, when it died over it */
         const struct trust_identity id = {st.st_dev, st.st_ino, st.st_uid};
         if (f->own && (status < 0 || is_left_unfinished(f->dir, name, pid, &st)))
@@ -160,7 +160,7 @@ static void look_at_file(struct follow *f, const char *name)
     }
     p->keeper = f->keeper;
     /* Its name says the same as it does: else each look would find it again. */
-    if (p->segment.head.pid != (uint32_t)pid || p->start_ns != clock ||
+    if (process_is_invented(p) || p->segment.head.pid != (uint32_t)pid || p->start_ns != clock ||
         (!f->own && (p->found_dead || !(f->everyone || of_family(f, p)))) || !is_chosen(f, p)) {
         p->remove = f->outside; /* only its writer, which has it open, needs it */
         process_close(p);
@@ -172,10 +172,12 @@ static void look_at_file(struct follow *f, const char *name)
 static void scan(struct follow *f)
 {
     DIR *d = f->dir >= 0 ? trust_list(f->dir) : NULL;
+    struct inner inner = {0};
     if (!d)
         return;
     for (struct dirent *e; (e = readdir(d));)
-        look_at_file(f, e->d_name);
+        look_at_file(f, e->d_name, &inner);
+    inner_release(&inner);
     closedir(d);
 }
 
@@ -214,7 +216,7 @@ static void command_line(pid_t pid, char *out, size_t room)
 /* Segments that a dead process left behind. Returns how many. *held: one of that number is not
  * dead, but somewhere else. */
 static unsigned adopt_left(struct follow *f, pid_t pid, int dir, const char *prefix, pid_t keeper,
-                           bool *held, struct error *err)
+                           struct inner *inner, bool *held, struct error *err)
 {
     unsigned found = 0;
     DIR *d = trust_list(dir);
@@ -229,15 +231,15 @@ static unsigned adopt_left(struct follow *f, pid_t pid, int dir, const char *pre
         if (*prefix && S_ISDIR(st.st_mode) && follow_session_maker(e->d_name, &maker)) {
             int session = trust_directory(dir, e->d_name, &own, err);
             if (session >= 0) {
-                found += adopt_left(f, pid, session, "", maker, held, err);
+                found += adopt_left(f, pid, session, "", maker, inner, held, err);
                 close(session);
             }
             continue;
         }
         if (!S_ISREG(st.st_mode) || !follow_name(prefix, e->d_name, &owner, &clock) ||
-            owner != pid || process_open(&p, dir, e->d_name, err))
+            owner != pid || process_open(&p, dir, e->d_name, inner, err))
             continue;
-        *held |= p->elsewhere && !p->found_dead;
+        *held |= p->elsewhere && !p->found_dead && !process_is_invented(p);
         if (!p->found_dead || p->segment.head.pid != (uint32_t)pid) {
             process_close(p);
             continue;
@@ -254,11 +256,13 @@ static unsigned adopt_left(struct follow *f, pid_t pid, int dir, const char *pre
 static int not_there(struct follow *f, pid_t pid, struct error *err)
 {
     struct error ignored = {0};
+    struct inner inner = {0};
     bool held = false;
     int shared = follow_shared(err);
     if (shared < 0)
         return -1;
-    const unsigned found = adopt_left(f, pid, shared, FOLLOW_FILE_NAME, 0, &held, &ignored);
+    const unsigned found = adopt_left(f, pid, shared, FOLLOW_FILE_NAME, 0, &inner, &held, &ignored);
+    inner_release(&inner);
     close(shared);
     if (found)
         return 0;
@@ -447,6 +451,7 @@ static void look_at_waited(struct follow *f)
 /* An image is over when its process ended, or runs a newer one. */
 static void check(struct follow *f, struct watch_process *p, uint64_t now)
 {
+    const pid_t number = p->who.pid ? p->who.pid : p->pid;
     process_check(p);
     if (p->life != WATCH_RUNNING)
         return;
@@ -458,10 +463,10 @@ static void check(struct follow *f, struct watch_process *p, uint64_t now)
         p->exec_seen_ns = 0;
     else if (!p->exec_seen_ns) {
         p->exec_seen_ns = now;
-        p->exec_cpu_ns = launch_cpu_ns(p->pid);
+        p->exec_cpu_ns = launch_cpu_ns(number);
     } else if (now - p->exec_seen_ns > LAUNCH_LATEST_NS ||
                (now - p->exec_seen_ns > EXEC_GRACE_NS &&
-                !launch_is_starting(p->pid, p->exec_cpu_ns)))
+                !launch_is_starting(number, p->exec_cpu_ns)))
         p->life = WATCH_REPLACED;
 }
 

@@ -42,6 +42,8 @@ static bool has_our_clock(pid_t pid)
            proc_link(pid, "ns/time", its, sizeof its) <= 0 || !strcmp(ours, its);
 }
 
+static bool is_trusted(uid_t owner) { return owner == 0 || owner == geteuid(); }
+
 /* Whether what the segment says is so: its file belongs to root, to the caller or to a user of the
  * process; the process calls itself by that id; it had started when the segment was made. */
 static bool is_of(const struct segment *s, const struct trust_process *who)
@@ -50,7 +52,7 @@ static bool is_of(const struct segment *s, const struct trust_process *who)
     const uid_t owner = s->identity.owner;
     const bool named =
         (pid_t)h->pid == who->inner_pid || (!h->pid_namespace && (pid_t)h->pid == who->pid);
-    return named && (owner == 0 || owner == geteuid() || trust_process_is_of(who, owner)) &&
+    return named && (is_trusted(owner) || trust_process_is_of(who, owner)) &&
            ((h->start_ns + TICK_NS >= who->start_ns && h->start_ns <= clock_monotonic_ns()) ||
             !has_our_clock(who->pid));
 }
@@ -72,6 +74,9 @@ static int begin(struct watch_process **process, const struct segment *s, int di
     p->start_ns = s->head.start_ns;
     p->joined_ns = clock_monotonic_ns();
     p->wait_status = p->pidfd = -1;
+    p->pid = (pid_t)s->head.pid;
+    p->ppid = (pid_t)s->head.ppid;
+    p->is_claim = true;
     if (!stacks_begin(&p->stacks, &p->segment, err))
         return 0;
     process_close(p);
@@ -87,11 +92,23 @@ static void join(struct watch_process *p, const struct trust_process *who)
         p->pidfd = -1;
     }
     p->who = *who;
+    p->is_claim = false;
+    if (p->elsewhere) {
+        p->ppid = inner_parent(who);
+        return;
+    }
     p->pid = who->pid;
+    p->ppid = who->ppid;
     p->stacks.image.pid = (uint32_t)p->pid;
 }
 
-int process_open(struct watch_process **process, int dir, const char *name, struct error *err)
+bool process_is_invented(const struct watch_process *p)
+{
+    return p->elsewhere && p->is_claim && !p->found_dead && !is_trusted(p->segment.identity.owner);
+}
+
+int process_open(struct watch_process **process, int dir, const char *name, struct inner *inner,
+                 struct error *err)
 {
     struct segment s;
     struct watch_process *p;
@@ -102,10 +119,10 @@ int process_open(struct watch_process **process, int dir, const char *name, stru
         return status;
     if (begin(&p, &s, dir, name, err))
         return -1;
-    p->pid = (pid_t)s.head.pid;
-    p->stacks.image.pid = s.head.pid;
     p->elsewhere = held_elsewhere(&s.head);
-    if (p->elsewhere)
+    if (p->elsewhere && inner_find(inner, &s, &who) && is_of(&s, &who))
+        join(p, &who);
+    else if (p->elsewhere)
         p->found_dead = is_gone(p);
     else if (!trust_process(p->pid, &who, &ignored) && is_of(&s, &who))
         join(p, &who);

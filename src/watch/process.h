@@ -14,6 +14,7 @@
 #include "trust/place.h"
 #include "trust/process.h"
 #include "watch/age.h"
+#include "watch/inner.h"
 #include "watch/segment.h"
 #include "watch/stacks.h"
 
@@ -55,10 +56,12 @@ struct watch_process {
     struct stacks stacks;
     int dir; /* the directory that its file is in, as `name`; -1: none from which it is removed */
     char name[NAME_MAX + 1];
-    struct trust_process who; /* as /proc had it; pid 0: it ended before, or is elsewhere */
+    struct trust_process who; /* as /proc had it; pid 0: it ended before, or is not seen here */
     pid_t keeper;             /* the watch that removes the file as long as it lives; 0: this one */
     pid_t pid;                /* as this process sees it */
-    bool elsewhere;           /* it is in another pid namespace: pid is what it calls itself */
+    pid_t ppid;               /* in the same namespace as pid; 0: it has no parent there */
+    bool elsewhere;           /* it is in another pid namespace: pid is what it is called there */
+    bool is_claim;            /* only the segment says pid and ppid: no process is seen here */
     uint64_t start_ns;
     int pidfd; /* -1: none to be had */
     enum watch_life life;
@@ -97,9 +100,12 @@ struct watch_process {
 
 /* Opens the segment `name` of the directory dir, which stays the caller's. What it says of itself
  * is compared with /proc; of a process that is not what it says, it is what one that ended has left
- * (found_dead). Returns 0 with *p set, 1 when the process has not finished making it, -1 with *err
- * set. */
-int process_open(struct watch_process **p, int dir, const char *name, struct error *err);
+ * (found_dead). One in another pid namespace is looked for in `inner`. Returns 0 with *p set, 1
+ * when the process has not finished making it, -1 with *err set. */
+int process_open(struct watch_process **p, int dir, const char *name, struct inner *inner,
+                 struct error *err);
+/* Whether another user than root or the caller says that a process which is not seen here lives. */
+bool process_is_invented(const struct watch_process *p);
 /* The process `who`, which has this segment mapped. Takes the segment over, also when it fails; dir
  * and name as above, or -1 and NULL when the file is not to be removed. -1: it is not the segment
  * of that process. */

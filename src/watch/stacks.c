@@ -27,7 +27,6 @@ int stacks_begin(struct stacks *t, const struct segment *s, struct error *err)
 {
     *t = (struct stacks){0};
     t->image.pid = s->head.pid;
-    t->image.ppid = s->head.ppid;
     t->image.start_ns = s->head.start_ns;
     t->image.exe = strdup(s->head.exe);
     t->command = split_command(s->head.command, sizeof s->head.command);

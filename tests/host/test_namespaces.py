@@ -224,6 +224,25 @@ class Namespaces(Case):
                 self.assertEqual((it["complete"], it["end"]), (False, "killed"))
                 self.assertGreaterEqual(it["requested_bytes"], MIB)
 
+    def test_the_namespace_ends(self):
+        """Its first process ends, and the kernel kills the others, several at one moment."""
+        if self.wrapper("user") is None:
+            return
+        for _ in range(3):
+            if os.path.exists(self.file):
+                os.unlink(self.file)
+            p = self.start(["record", "-o", self.file], [victim("orphans")])
+            out, err = p.communicate(timeout=600)
+            self.assertEqual((p.returncode, out, left()), (0, b"", []), err)
+            self.assertNotIn(b"no longer recorded", err)
+            doc = self.report()
+            ends = sorted((it["end"], it["complete"], it.get("exit_status"), it["requested_bytes"] >= 48 * MIB)
+                          for it in doc["processes"])
+            self.assertEqual(ends, [("exit", True, 0, False)] * 2 + [("killed", False, None, True)] * 3)
+            # The kernel lets nobody wait for them: that it was SIGKILL is seen, or not known.
+            self.assertLessEqual({it.get("signal") for it in doc["processes"]}, {9, None})
+            self.assertEqual(doc["lost_events"], 0)
+
     @unittest.skipIf(os.geteuid(), "SKIPPED, LOUDLY: only root can become somebody else")
     def test_of_another_user(self):
         os.chmod(self.dir, 0o777)

@@ -243,6 +243,8 @@ class Attach(Case):
         self.assertLessEqual(turn["end_live_blocks"], 400)
         self.assertLessEqual(turn["peak_bytes"], 400 * 200)
         self.assertLessEqual(process["unknown_frees"], 400 + 100)
+        # While calls of malloc are seen, those of free are, too: no block has the address of one that is live.
+        self.assertEqual(process["inferred_frees"], 0)
 
     def test_a_first_thread_that_has_ended(self):
         """Another goes on: it is measured, and its end is the process's."""

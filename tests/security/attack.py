@@ -126,9 +126,9 @@ class Attack(unittest.TestCase):
         return p
 
     def mallow(self, *argv, cwd=None, **more):
-        """As root. Never dies of a signal, and never hangs."""
-        p = subprocess.run([MALLOW, *argv], cwd=cwd or self.base, capture_output=True, text=True, timeout=PATIENCE,
-                           errors="replace", stdin=subprocess.DEVNULL, check=False, **more)
+        """As root. Never dies of a signal, never hangs, and says nothing that is not UTF-8."""
+        p = subprocess.run([MALLOW, *argv], cwd=cwd or self.base, capture_output=True, encoding="utf-8", timeout=PATIENCE,
+                           errors="strict", stdin=subprocess.DEVNULL, check=False, **more)
         self.assertIn(p.returncode, (0, 1, 2, 125), (argv, p.returncode, p.stderr))
         return p
 

@@ -1,14 +1,17 @@
 /* false_segment.c - an ordinary process that says of itself that it is watched.
- *   false_segment SEGMENT hold|cut|rewrite|text|tables [pid=N] [ppid=N] [start=N] [bytes=N]
- * [seed=N] Makes SEGMENT (%d in it is this process's id), with one live sample of 1 GB, and maps
- * it. hold: no more. cut: the file loses and regains its memory, again and again. rewrite: its
- * numbers change all the time. text: its name is made for terminals. tables: they fill a file of
- * `bytes`. Prints its pid when it is ready. */
+ *   false_segment SEGMENT hold|cut|rewrite|text|tables|laid|full [pid=N] [ppid=N] [start=N]
+ * [bytes=N] [modules=N] [sites=N] [samples=N] [frees=N] [errors=N] [namespace=N] [seed=N] Makes
+ * SEGMENT (%d in it is this process's id, %p the one and %s the start that it claims), with one
+ * live sample of 1 GB, maps it, and holds its lock. hold: no more. cut: the file loses and regains
+ * its memory, again and again. rewrite: its numbers change all the time. text: its name is made for
+ * terminals. tables: they fill a file of `bytes`. full: tables of so many entries, one behind the
+ * other, and all in use. Prints its pid when it is ready. */
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -53,6 +56,26 @@ static uint64_t now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static uint64_t start_ns; /* as it claims */
+
+static void name(char *to, size_t room, int argc, char **argv)
+{
+    size_t n = 0;
+    for (const char *from = argv[1]; *from && n + 32 < room; from++) {
+        if (*from != '%') {
+            to[n++] = *from;
+            continue;
+        }
+        const uint64_t pid = (uint64_t)getpid();
+        from++;
+        const uint64_t value = *from == 's'   ? start_ns
+                               : *from == 'p' ? number(argc, argv, "pid=", pid)
+                                              : pid;
+        n += (size_t)snprintf(to + n, room - n, "%llu", (unsigned long long)value);
+    }
+    to[n] = 0;
+}
+
 static void fill(char *p, int argc, char **argv)
 {
     struct mlw_watch *w = (void *)p;
@@ -60,7 +83,9 @@ static void fill(char *p, int argc, char **argv)
                             .state = MLW_WATCH_LIVE,
                             .pid = (uint32_t)number(argc, argv, "pid=", (uint64_t)getpid()),
                             .ppid = (uint32_t)number(argc, argv, "ppid=", (uint64_t)getppid()),
-                            .start_ns = number(argc, argv, "start=", now()),
+                            .start_ns = start_ns,
+                            .pid_namespace = number(argc, argv, "namespace=", 0),
+                            .held = 1,
                             .file_bytes = number(argc, argv, "bytes=", BYTES),
                             .modules = MODULES,
                             .module_offset = AT_MODULES,
@@ -103,6 +128,66 @@ static void claim(char *p, uint64_t bytes)
     w->sites = (uint32_t)((bytes - AT_MODULES) / sizeof(struct mlw_watch_site));
     w->samples = w->samples_used =
         (uint32_t)((bytes - AT_MODULES) / sizeof(struct mlw_watch_sample));
+}
+
+/* The next table, of so many bytes. */
+static void place(uint64_t *next, uint32_t *offset, uint64_t bytes)
+{
+    *offset = (uint32_t)*next;
+    *next += bytes;
+}
+
+/* As many as are asked for, by as many stacks: each is another one, and as deep as can be. */
+static void fill_tables(char *p, struct mlw_watch *w)
+{
+    struct mlw_watch_module *m = (void *)(p + w->module_offset);
+    struct mlw_watch_site *s = (void *)(p + w->site_offset);
+    struct mlw_watch_sample *b = (void *)(p + w->sample_offset);
+    struct mlw_watch_free *f = (void *)(p + w->free_offset);
+    for (uint32_t i = 0; i < w->modules; i++)
+        m[i] = (struct mlw_watch_module){.version = 2, .start = i, .end = i + 1, .path = "/none"};
+    for (uint32_t i = 0; i < w->sites; i++) {
+        s[i] = (struct mlw_watch_site){.version = 2,
+                                       .live = 1,
+                                       .samples = 1,
+                                       .bytes = 64,
+                                       .weight = 64,
+                                       .blocks_q8 = 256,
+                                       .stack.frames = MLW_WATCH_FRAMES};
+        for (uint32_t k = 0; k < MLW_WATCH_FRAMES; k++)
+            s[i].stack.frame[k] = ((uint64_t)i * MLW_WATCH_FRAMES + k) * 16 + 0x1000;
+    }
+    for (uint32_t i = 0; i < w->samples; i++)
+        b[i] = (struct mlw_watch_sample){.version = 2,
+                                         .flags = MLW_WATCH_SAMPLE_LIVE,
+                                         .address = 0x7000 + i * 64ull,
+                                         .size = 64,
+                                         .weight = 64,
+                                         .time_ns = w->start_ns,
+                                         .site = i % w->sites,
+                                         .site_version = 2};
+    for (uint32_t i = 0; i < w->frees; i++)
+        f[i] = (struct mlw_watch_free){
+            .version = 2, .number = i, .site = i % w->sites, .site_version = 2};
+}
+
+static void lay(char *p, uint64_t bytes, int argc, char **argv)
+{
+    struct mlw_watch *w = (void *)p;
+    uint64_t next = AT_MODULES;
+    w->modules = (uint32_t)number(argc, argv, "modules=", MODULES);
+    w->sites = (uint32_t)number(argc, argv, "sites=", SITES);
+    w->samples = w->samples_used = (uint32_t)number(argc, argv, "samples=", SAMPLES);
+    w->frees = (uint32_t)number(argc, argv, "frees=", FREES);
+    w->errors = (uint32_t)number(argc, argv, "errors=", ERRORS);
+    w->next_free = w->frees;
+    place(&next, &w->module_offset, (uint64_t)w->modules * sizeof(struct mlw_watch_module));
+    place(&next, &w->site_offset, (uint64_t)w->sites * sizeof(struct mlw_watch_site));
+    place(&next, &w->sample_offset, (uint64_t)w->samples * sizeof(struct mlw_watch_sample));
+    place(&next, &w->free_offset, (uint64_t)w->frees * sizeof(struct mlw_watch_free));
+    place(&next, &w->error_offset, (uint64_t)w->errors * sizeof(struct mlw_watch_error));
+    if (next > bytes)
+        exit(1);
 }
 
 /* Everything behind the head is numbers at the edges, under versions that are whole. */
@@ -181,15 +266,13 @@ int main(int argc, char **argv)
     char path[4096];
     if (argc < 3)
         return 2;
-    const char *mode = argv[2], *percent = strstr(argv[1], "%d");
-    snprintf(path, sizeof path, "%s", argv[1]);
-    if (percent)
-        snprintf(path + (percent - argv[1]), sizeof path - (size_t)(percent - argv[1]), "%d%s",
-                 (int)getpid(), percent + 2);
+    const char *mode = argv[2];
+    start_ns = number(argc, argv, "start=", now());
+    name(path, sizeof path, argc, argv);
     state ^= number(argc, argv, "seed=", 0) * 0x9e3779b97f4a7c15u;
     const uint64_t bytes = number(argc, argv, "bytes=", BYTES);
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (fd < 0 || ftruncate(fd, (off_t)bytes))
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) || ftruncate(fd, (off_t)bytes))
         return 1;
     char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
@@ -202,6 +285,10 @@ int main(int argc, char **argv)
         claim(p, bytes);
     if (!strcmp(mode, "rewrite"))
         invent(p);
+    if (!strcmp(mode, "laid") || !strcmp(mode, "full"))
+        lay(p, bytes, argc, argv);
+    if (!strcmp(mode, "full"))
+        fill_tables(p, w);
     __atomic_store_n(&w->magic, MLW_WATCH_MAGIC, __ATOMIC_RELEASE);
     printf("%d\n", (int)getpid());
     fflush(stdout);

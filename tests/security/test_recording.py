@@ -2,6 +2,7 @@
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import unittest
@@ -153,7 +154,8 @@ class Recording:
 
     def test_fifos_and_devices_are_not_opened(self):
         os.mkfifo(self.nb + "/fifo")
-        for path in (self.nb + "/fifo", "/dev/zero", "/dev/tty", self.nb):
+        os.mknod(self.nb + "/socket", stat.S_IFSOCK | 0o666)
+        for path in (self.nb + "/fifo", self.nb + "/socket", "/dev/zero", "/dev/tty", self.nb):
             for line in (("report",), ("workload", "-o", self.root + "/out.mwl"), ("replay",), ("tune", "--budget=1")):
                 self.assertIn(self.mallow(*line, path).returncode, (1, 2))
 
@@ -170,7 +172,7 @@ class Recording:
             with open(program, "wb") as f:
                 f.write(b"\x7fELF\2\1\1")
                 f.truncate(1 << 33)
-        for make in (lambda: os.mkfifo(program), lambda: os.symlink("/dev/zero", program), lambda: os.mkdir(program),
+        for make in (lambda: os.mkfifo(program), lambda: os.mknod(program, stat.S_IFSOCK | 0o666), lambda: os.symlink("/dev/zero", program), lambda: os.mkdir(program),
                      lambda: os.symlink(secret, program), lambda: os.link(secret, program), hole):
             os.unlink(program)
             make()
@@ -260,6 +262,19 @@ class Recording:
         self.assertEqual(self.mallow("report", self.root + "/own.mlw").returncode, 0)
         self.assertEqual(self.sessions(p.pid), [])
 
+    def test_session_of_roots_that_is_dead_in_a_file_of_roots(self):
+        """As before, but root has copied the file, so that only its device and inode tell it from the session's own."""
+        p, session = self.lone(self.root + "/own.mlw")
+        image = self.image_of(session)
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        self.other("false_recording", "named.mlw", session, str(p.pid), str(image))
+        shutil.copyfile(self.nb + "/named.mlw", self.root + "/named.mlw")
+        with self.untouched(session, self.root + "/own.mlw"):
+            self.mallow("report", self.root + "/named.mlw")
+        self.assertEqual(self.mallow("report", self.root + "/own.mlw").returncode, 0)
+        self.assertEqual(self.sessions(p.pid), [])
+
     def test_session_of_a_dead_process_of_another_user(self):
         """Root reads what it left, and leaves it and the file as they are."""
         p, session = self.lone(self.nb + "/own.mlw", OTHER)
@@ -276,6 +291,28 @@ class Recording:
             if self.sessions(p.pid) and containers():
                 self.skipTest("a process in a pid namespace of its own runs on this machine")
             self.assertEqual(self.sessions(p.pid), [])
+
+    def test_session_of_the_dead_has_two_names(self):
+        """It may be a file that stands elsewhere, too: it is neither read nor removed, and the recording says what it holds."""
+        p, session = self.lone(self.root + "/own.mlw")
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        second = f"/dev/shm/{os.path.basename(self.base)}-second"
+        os.link(session, second)
+        self.addCleanup(os.unlink, second)
+        with self.untouched(session):
+            self.assertEqual(self.mallow("report", self.root + "/own.mlw").returncode, 0)
+
+    def test_session_of_the_dead_is_cut_while_it_is_read(self):
+        p, session = self.lone(self.nb + "/own.mlw", OTHER)
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        cutter = self.other("exchange", "cut", session)
+        with self.untouched(self.nb + "/own.mlw"):
+            for _ in range(30):
+                self.assertEqual(self.mallow("report", self.nb + "/own.mlw").returncode, 0)
+        cutter.stdin.close()
+        cutter.wait(PATIENCE)
 
     @staticmethod
     def image_of(session):

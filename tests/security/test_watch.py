@@ -3,9 +3,9 @@ meanwhile."""
 import glob
 import json
 import os
-import resource
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import threading
@@ -39,6 +39,13 @@ class Watching(attack.Attack):
         p = self.other("false_segment", path, mode, *more)
         return p, path.replace("%d", str(p.pid))
 
+    @staticmethod
+    def most_kb(p):
+        """Of memory that the process had, which has ended or does so now."""
+        _, status, used = os.wait4(p.pid, 0)
+        p.returncode = os.waitstatus_to_exitcode(status)
+        return used.ru_maxrss
+
     def watch(self, *args, reports=3):
         """So many reports, or all until it ends by itself; (objects, what it said). Never dies of a signal."""
         with tempfile.TemporaryFile() as said:
@@ -52,14 +59,14 @@ class Watching(attack.Attack):
                 if not line:
                     break
                 lines.append(line)
-            if p.poll() is None:
-                p.send_signal(signal.SIGTERM)
+            if len(lines) == reports:
+                os.kill(p.pid, signal.SIGTERM)  # nobody has waited for it yet
             lines += p.stdout.readlines()
-            p.wait()
+            self.spent_kb = self.most_kb(p)
             late.cancel()
             p.stdout.close()
             said.seek(0)
-            err = said.read().decode(errors="replace")
+            err = said.read().decode("utf-8")
         self.assertIn(p.returncode, (0, 1), (args, p.returncode, err))
         return [json.loads(line) for line in lines if line.strip()], err
 
@@ -126,6 +133,66 @@ class Watching(attack.Attack):
         self.assertEqual({r["pid"] for r in found}, {victim.pid})
         self.assertNotIn("/bin/invented", {r["exe"] for r in found})
 
+    NAMED = SHARED + "/mallow-watch-%p-%s"  # as the segment says, so that no name betrays it
+
+    def test_it_claims_a_parent(self):
+        """Everything else is true. Its parent is the one that /proc says, and it is in no report about root's."""
+        victim, _ = self.roots()
+        p, _ = self.liar("hold", f"ppid={victim.pid}", path=self.NAMED)
+        found, _ = self.watch("-p", str(victim.pid))
+        self.assertEqual({r["pid"] for r in found}, {victim.pid})
+        found, _ = self.watch("-p", str(p.pid))
+        self.assertEqual({(r["pid"], r["ppid"], r["exe"]) for r in found}, {(p.pid, os.getpid(), "/bin/invented")})
+        p.kill()
+        p.wait()
+        found, _ = self.watch("-p", str(p.pid))  # nobody can say so any more
+        self.assertEqual({(r["pid"], r.get("ppid"), r["claimed_ppid"]) for r in found}, {(p.pid, None, victim.pid)})
+
+    def everyone(self):
+        """What `watch -a` says of the liars until it has reported twice on a process of root's that came last."""
+        last, _ = self.roots()
+        with tempfile.TemporaryFile("w+") as said:
+            p = subprocess.Popen([MALLOW, "watch", "-a", "--how", "preloaded", "--json", "--every", "100ms", "--old", "1ns",
+                                  "--no-debuginfod"], stdout=subprocess.PIPE, stderr=said, stdin=subprocess.DEVNULL)
+            late = threading.Timer(PATIENCE, p.kill)
+            late.start()
+            found = []
+            for line in p.stdout:
+                found.append(json.loads(line))
+                if found[-1]["pid"] == last.pid and sum(r["pid"] == last.pid for r in found) == 2:
+                    p.send_signal(signal.SIGTERM)
+            p.wait()
+            late.cancel()
+            p.stdout.close()
+            said.seek(0)
+            self.assertEqual(p.returncode, 0, said.read())
+        return [r for r in found if r["exe"] == "/bin/invented"]
+
+    def test_it_claims_another_namespace(self):
+        """In which any number may be a process: of one that nobody sees there, nothing is said."""
+        victim, _ = self.roots()
+        known, _ = self.liar("hold", path=self.NAMED)
+        for namespace in (1, 4026531836 + 77):
+            self.liar("hold", f"pid={victim.pid}", f"namespace={namespace}", path=self.NAMED)
+            self.liar("hold", f"namespace={namespace}", path=self.NAMED)
+        found = self.everyone()
+        self.assertEqual({r["pid"] for r in found}, {known.pid})
+
+    def test_it_is_in_another_namespace(self):
+        """It is believed what it is called there; it cannot call itself otherwise."""
+        victim, _ = self.roots()
+        ways = ["unshare", "--user", "--pid", "--fork", "--kill-child", "sh", "-c"]
+        inner = 'exec "$0" "$1" hold namespace=$(stat -Lc %i /proc/self/ns/pid) ppid=77 "$2"'
+        for claim in ("pid=1", f"pid={victim.pid}"):
+            outer = subprocess.Popen([*ways, inner, f"{self.bin}/false_segment", self.NAMED, claim], user=OTHER, group=OTHER,
+                                     extra_groups=[], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self.addCleanup(outer.stdout.close)
+            self.addCleanup(outer.wait)
+            self.addCleanup(outer.kill)
+            if not outer.stdout.readline():
+                attack.loudly("the other user may make no pid namespace")
+        self.assertEqual({(r["pid"], r["ppid"]) for r in self.everyone()}, {(1, 0)})
+
     def test_it_is_a_file_of_roots_by_a_hard_link(self):
         """Mapped by the liar through its other name: settings are written to no file of two names."""
         p, path = self.liar("hold")
@@ -160,10 +227,44 @@ class Watching(attack.Attack):
         """A file of holes, as large as one may be and larger."""
         for megabytes in (16, 256, 1024, 1 << 20):
             p, _ = self.liar("tables", f"bytes={megabytes << 20}")
-            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
             self.watch("-p", str(p.pid))
-            after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-            self.assertLess(after, max(before, MOST_KB), f"{megabytes} MB")
+            self.assertLess(self.spent_kb, MOST_KB, f"{megabytes} MB")
+
+    # What the library can make (src/format/watch.h).
+    MOST = {"modules": 512, "sites": ((1 << 30) // 5461 & ~7) + 1, "samples": (1 << 30) // 683 & ~7,
+            "frees": (1 << 30) // 4096, "errors": 32}
+    MOST_BYTES = 256 << 20
+
+    def test_one_table_is_too_large(self):
+        """Or the file; and nothing else is wrong."""
+        for table, most in self.MOST.items():
+            for entries in (most, most + 1):
+                p, _ = self.liar("laid", f"{table}={entries}", f"bytes={self.MOST_BYTES}")
+                found, said = self.watch("-p", str(p.pid), reports=1)
+                self.assertEqual(("it claims a larger table than there can be" in said, found == []), (entries > most,) * 2,
+                                 (table, said))
+        for more in (0, 8):
+            p, _ = self.liar("laid", f"bytes={self.MOST_BYTES + more}")
+            found, said = self.watch("-p", str(p.pid), reports=1)
+            self.assertEqual(("too large to be one" in said, found == []), (more > 0,) * 2, said)
+
+    def test_all_that_there_can_be(self):
+        """The largest one, and all of it in use: what one process can make a watch spend, for 256 MB of its own."""
+        st = os.statvfs(SHARED)
+        if st.f_bavail * st.f_frsize < 2 * self.MOST_BYTES:
+            attack.loudly("/dev/shm has no room for the largest segment")
+        p, _ = self.liar("full", f"bytes={self.MOST_BYTES}", *(f"{table}={n}" for table, n in self.MOST.items()))
+        with subprocess.Popen([MALLOW, "watch", "-p", str(p.pid), "--every", "100ms", "--old", "1ns", "--no-debuginfod"],
+                              stdout=subprocess.PIPE) as watch:
+            late = threading.Timer(PATIENCE, watch.kill)
+            late.start()
+            self.assertNotEqual(watch.stdout.readline(), b"")
+            os.kill(watch.pid, signal.SIGTERM)
+            watch.stdout.read()
+            spent = self.most_kb(watch)
+            late.cancel()
+        self.assertEqual(watch.returncode, 0)
+        self.assertLess(spent, 3 * self.MOST_BYTES >> 10)
 
     def test_its_name_is_a_path_through_proc(self):
         """What it maps is called like a file of root's where root looks: another inode, another directory."""
@@ -225,8 +326,9 @@ class Watching(attack.Attack):
     def test_dead_ones_cost_little(self):
         for megabytes in (256, 1 << 20):
             self.dead("tables", f"bytes={megabytes << 20}")
-        self.left("list")
-        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, MOST_KB)
+        with subprocess.Popen([MALLOW, "watch", "--left", "list"], stdout=subprocess.DEVNULL) as p:
+            self.assertLess(self.most_kb(p), MOST_KB)
+        self.assertEqual(p.returncode, 0)
 
     def test_a_dead_one_is_a_link_to_a_file_of_roots(self):
         secret, link = self.secret(), f"{SHARED}/mallow-watch-{self.dead_pid()}-1"
@@ -252,6 +354,8 @@ class Watching(attack.Attack):
         os.mkfifo(f"{SHARED}/mallow-watch-{pid}-1", 0o666)
         os.mkfifo(f"{SHARED}/mallow-watch-session-{pid}-x", 0o666)
         os.mknod(f"{SHARED}/mallow-watch-{pid}-2", 0o020666, os.makedev(1, 5))
+        os.mknod(f"{SHARED}/mallow-watch-{pid}-3", stat.S_IFSOCK | 0o666)
+        os.mknod(f"{SHARED}/mallow-watch-session-{pid}-z", stat.S_IFSOCK | 0o666)
         os.mkdir(f"{SHARED}/mallow-watch-session-{pid}-y")
         os.mkfifo(f"{SHARED}/mallow-watch-session-{pid}-y/{pid}-1")
         for name in glob.glob(f"{SHARED}/mallow-watch-*"):

@@ -6,12 +6,14 @@
  * blocks of 1,000 while CHURN bytes go through blocks of 32 to 96 KiB. server hold COUNT HOW  loses
  * COUNT blocks of 2,000 bytes, prints "ready", and then: wait (for input), crash, eat (memory
  * until there is none, 512 MB at most), grow (by as many MiB as each line of input says), fork (a
- * child does the same and both end), exec (becomes `server hold COUNT end`), end */
+ * child does the same and both end), exec (becomes `server hold COUNT end`), end, raw-end (by a
+ * system call of its own) */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -168,6 +170,8 @@ static int hold(int count, const char *how, const char *self)
         return 3;
     puts("ready");
     fflush(stdout);
+    if (!strcmp(how, "raw-end"))
+        syscall(SYS_exit_group, 3);
     if (!strcmp(how, "wait"))
         getchar();
     if (!strcmp(how, "crash"))

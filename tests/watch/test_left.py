@@ -97,6 +97,37 @@ class Left(unittest.TestCase):
         self.assertIn("what 1 process had left", out.stdout)
         self.assertIn("1 directory of", out.stdout)
 
+    def test_watch_that_was_killed_beside_nothing(self):
+        """Of a program without the library: its directory is empty, and goes once nobody can be about to use it."""
+        session = f"{SHARED}/{PREFIX}session-{NOBODY}-empty"
+        os.mkdir(session, 0o700)
+        self.addCleanup(lambda: os.path.exists(session) and os.rmdir(session))
+        for _ in range(600):
+            if session in listed():
+                break
+            time.sleep(0.1)
+        out = mallow("watch", "--left", "clear")
+        self.assertEqual((out.returncode, os.path.exists(session)), (0, False), out.stderr)
+        self.assertIn("1 directory of", out.stdout)
+
+    def test_end_by_a_system_call(self):
+        """As Go's, at every end: nothing tells it from one that was killed. It is listed, bounded and cleared."""
+        command, paths = [SERVER, "hold", "100", "raw-end"], []
+        for _ in range(MOST + 3):
+            p = subprocess.Popen(command, env=dict(os.environ, LD_PRELOAD=LIBRARY, MALLOW_WATCH_PERIOD="4K"),
+                                 stdout=subprocess.DEVNULL)
+            self.assertEqual(p.wait(600), 3)
+            (name,) = [n for n in os.listdir(SHARED) if n.startswith(f"{PREFIX}{p.pid}-")]
+            paths.append(os.path.join(SHARED, name))
+            self.addCleanup(self.remove, paths[-1])
+        self.assertEqual([os.path.exists(p) for p in paths], [False] * 3 + [True] * MOST)
+        self.assertEqual(sorted(p for p in listed() if p in paths), sorted(paths[3:]))
+        self.assertEqual(mallow("watch", "--left", "clear").returncode, 0)
+        self.assertFalse(any(map(os.path.exists, paths)))
+        out = mallow("watch", "--json", "--period", "4K", "--", *command)  # who is there to read it removes it
+        self.assertEqual((out.returncode, json.loads(out.stdout.splitlines()[-1])["kind"]), (3, "final"), out.stderr)
+        self.assertEqual([n for n in os.listdir(SHARED) if n.startswith(PREFIX)], [])
+
     def test_bounded(self):
         """A service that crashes again and again leaves a bounded number, the latest ones."""
         paths = [crash()[1] for _ in range(MOST + 7)]

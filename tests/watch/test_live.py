@@ -226,7 +226,8 @@ class Children(unittest.TestCase):
         parent = out[-1]
         child = next(r for pid, r in finals.items() if pid != parent["pid"])
         self.assertEqual((child["process"], child["killed"]), ("ended", False))
-        self.assertEqual(child["ppid"], parent["pid"])
+        # It may have ended before it was found: then it says so itself.
+        self.assertEqual(child.get("ppid", child.get("claimed_ppid")), parent["pid"])
         Ends.check_final(self, parent, 1000)
         Ends.check_final(self, child, 2000)  # what it inherited, and its own
 
