@@ -90,6 +90,27 @@ int output_close(struct output *o, bool keep, struct error *err)
                                                                                             : 0;
 }
 
+FILE *output_stream(const char *path, bool append, struct error *err)
+{
+    struct trust_place place;
+    FILE *file = NULL;
+    if (is_there(path, &file, err))
+        return file;
+    if (trust_place_open(&place, path, err)) {
+        trust_unreachable(err, "cannot write", path);
+        return NULL;
+    }
+    int fd = trust_output(&place, 0666, err);
+    trust_place_close(&place);
+    if (fd < 0)
+        return NULL;
+    if ((append || !ftruncate(fd, 0)) && (file = fdopen(fd, "a")))
+        return file;
+    error_system(err, "cannot write %s", path);
+    close(fd);
+    return NULL;
+}
+
 bool output_is(const char *path, const char *other)
 {
     struct stat x, y;

@@ -28,6 +28,9 @@ int output_open(struct output *o, const char *path, struct error *err);
 /* Closes it, and gives it its name when `keep`; takes it away otherwise. -1 also when not all of it
  * could be written (then *err is set). */
 int output_close(struct output *o, bool keep, struct error *err);
+/* For reports that come one by one, at their own path: appended to the file there, or in its
+ * place. Closed by fclose(). NULL with *err. */
+FILE *output_stream(const char *path, bool append, struct error *err);
 /* Whether to write to `path` would be to write over the file `other`. */
 bool output_is(const char *path, const char *other);
 
