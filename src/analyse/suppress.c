@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
+#include "trust/place.h"
 
 static int add(struct suppressions *s, const char *pattern, bool whole_stack, unsigned line)
 {
@@ -68,9 +70,19 @@ int suppressions_read(struct suppressions *s, const char *path, struct error *er
 
 int suppressions_append(const char *path, const char *comment, const char *stack, struct error *err)
 {
-    FILE *f = fopen(path, "ae");
-    if (!f)
-        return error_system(err, "cannot write to %s", path);
+    struct trust_place place;
+    if (trust_place_open(&place, path, err))
+        return trust_unreachable(err, "cannot write to", path);
+    int fd = trust_output(&place, 0666, err);
+    trust_place_close(&place);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "a");
+    if (fd < 0)
+        return -1;
+    if (!f) {
+        error_system(err, "cannot write to %s", path);
+        close(fd);
+        return -1;
+    }
     text_printf(f, "# %s\nstack:%s\n", comment, stack);
     bool bad = ferror(f);
     if (fclose(f) || bad)

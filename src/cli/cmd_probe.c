@@ -138,9 +138,9 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
                                               .columns = looks.columns,
                                               .unicode = looks.unicode,
                                               .bold = looks.bold}};
-    printing.out = output ? fopen(output, "we") : stdout;
+    printing.out = output ? output_stream(output, false, &printing.err) : stdout;
     if (!printing.out) {
-        command_warn(self, "cannot write %s: %s", output, strerror(errno));
+        command_warn(self, "%s", printing.err.text);
         return program ? EXIT_MALLOW_FAILED : EXIT_FAILED;
     }
     printing.how.symbols = symbols_new(NULL, &printing.err);

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buffer.h"
 #include "base/human.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -176,18 +175,21 @@ static int make(const struct command *self, const struct workload_cli *o, const 
             return command_usage(self, "%s is a workload already; OUT.mwl.zst packs it", path);
         return write_foreign(self, o, path, target);
     }
-    /* other formats are converted on the way */
-    struct buffer name = {0};
-    buffer_printf(&name, "%s%s", o->output, target == DJMALLOC_NEITHER && !packed ? "" : ".mwl~");
-    const char *ours = buffer_text(&name);
+    /* other formats are converted on the way, in a file without a name */
+    const bool direct = target == DJMALLOC_NEITHER && !packed;
+    struct error err = {0};
+    int fd = direct ? -1 : workload_unnamed(o->output, &err);
+    if (!direct && fd < 0)
+        return command_fail(self, &err);
+    char unnamed[32];
+    snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", fd);
+    const char *ours = direct ? o->output : unnamed;
     int status = source == DJMALLOC_NEITHER ? convert_recording(self, o, path, ours)
                                             : convert_foreign(self, o, path, source, ours);
-    if (target != DJMALLOC_NEITHER || packed) {
-        if (status == EXIT_DONE)
-            status = packed ? write_packed(self, o, ours) : write_foreign(self, o, ours, target);
-        unlink(ours);
-    }
-    buffer_release(&name);
+    if (!direct && status == EXIT_DONE)
+        status = packed ? write_packed(self, o, ours) : write_foreign(self, o, ours, target);
+    if (fd >= 0)
+        close(fd);
     return status;
 }
 

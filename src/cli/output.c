@@ -2,19 +2,31 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *output_named(const char *path) { return path && strcmp(path, "-") ? path : NULL; }
+const char *output_named(const char *path)
+{
+    return path && strcmp(path, "-") && strcmp(path, "/dev/stdout") ? path : NULL;
+}
+
+/* A stream of its own for the descriptor. */
+static FILE *stream_of(int descriptor)
+{
+    int fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (fd >= 0 && !file)
+        close(fd);
+    return file;
+}
 
 int output_must_be_regular(const char *path, const char *what, struct error *err)
 {
     struct stat st;
-    if (!strcmp(path, "-"))
+    if (!output_named(path))
         return error_set(err, ERROR_USAGE,
-                         "-o - is standard output, no regular file, which %s must be", what);
+                         "-o %s is standard output, no regular file, which %s must be", path, what);
     if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return error_set(err, ERROR_USAGE, "%s is no regular file, which %s must be", path, what);
     return 0;
@@ -22,51 +34,47 @@ int output_must_be_regular(const char *path, const char *what, struct error *err
 
 /* A pipe, a device or a terminal is opened as it is, and not truncated: by now another file may be
  * there. */
-static int open_directly(struct output *o, const char *path, struct error *err)
+static FILE *open_directly(const char *path, struct error *err)
 {
     struct stat st;
+    FILE *file = NULL;
     int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-    if (fd >= 0 && !fstat(fd, &st) && !S_ISREG(st.st_mode) && (o->file = fdopen(fd, "w")))
-        return 0;
+    if (fd >= 0 && !fstat(fd, &st) && !S_ISREG(st.st_mode) && (file = fdopen(fd, "w")))
+        return file;
     error_system(err, "cannot write %s", path);
     if (fd >= 0)
         close(fd);
-    return -1;
+    return NULL;
 }
 
-/* The draft in a stream of its own: the descriptor is needed to give it its name. */
-static FILE *stream_of(const struct trust_draft *d)
+/* A path that leads to no new file. *stream: NULL with *err when it cannot be opened. */
+static bool is_there(const char *path, FILE **stream, struct error *err)
 {
-    int fd = fcntl(d->fd, F_DUPFD_CLOEXEC, 0);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    if (fd >= 0 && !file)
-        close(fd);
-    return file;
-}
-
-static void release(struct output *o)
-{
-    if (o->draft.fd >= 0)
-        trust_draft_drop(&o->draft, &o->place);
-    trust_place_close(&o->place);
+    struct stat st;
+    int descriptor = trust_descriptor(path);
+    if (descriptor >= 0) {
+        if (!(*stream = stream_of(descriptor)))
+            error_system(err, "cannot write %s", path);
+        return true;
+    }
+    if (stat(path, &st) || S_ISREG(st.st_mode))
+        return false;
+    *stream = open_directly(path, err);
+    return true;
 }
 
 int output_open(struct output *o, const char *path, struct error *err)
 {
-    struct stat st;
-    *o = (struct output){.path = path, .place.dir = -1, .draft.fd = -1};
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return open_directly(o, path, err);
-    if (trust_place_open(&o->place, path, err)) {
-        errno = err->number;
-        return errno == ELOOP ? -1 : error_system(err, "cannot write %s", path);
-    }
-    if (trust_draft_open(&o->draft, &o->place, ".writing-", err))
-        errno = err->number;
-    else if ((o->file = stream_of(&o->draft)))
+    *o = (struct output){.path = path, .whole = {.place.dir = -1, .draft.fd = -1}};
+    if (is_there(path, &o->file, err))
+        return o->file ? 0 : -1;
+    if (trust_whole_open(&o->whole, path, err))
+        return trust_unreachable(err, "cannot write", path);
+    if ((o->file = stream_of(o->whole.draft.fd)))
         return 0;
+    struct error ignored;
     error_system(err, "cannot write %s", path);
-    release(o);
+    (void)trust_whole_close(&o->whole, false, &ignored);
     return -1;
 }
 
@@ -74,15 +82,33 @@ int output_close(struct output *o, bool keep, struct error *err)
 {
     int failed = ferror(o->file);
     failed |= fclose(o->file);
-    int status = 0;
-    mode_t mask = umask(0);
-    umask(mask);
-    if (keep && failed)
-        status = error_system(err, "cannot write all of %s", o->path);
-    else if (keep && o->draft.fd >= 0)
-        status = trust_draft_publish(&o->draft, &o->place, 0666 & ~mask, err);
-    release(o);
-    return status;
+    int status = keep && failed ? error_system(err, "cannot write all of %s", o->path) : 0;
+    if (o->whole.draft.fd < 0)
+        return status;
+    struct error ignored;
+    return trust_whole_close(&o->whole, keep && !status, status ? &ignored : err) || status ? -1
+                                                                                            : 0;
+}
+
+FILE *output_stream(const char *path, bool append, struct error *err)
+{
+    struct trust_place place;
+    FILE *file = NULL;
+    if (is_there(path, &file, err))
+        return file;
+    if (trust_place_open(&place, path, err)) {
+        trust_unreachable(err, "cannot write", path);
+        return NULL;
+    }
+    int fd = trust_output(&place, 0666, err);
+    trust_place_close(&place);
+    if (fd < 0)
+        return NULL;
+    if ((append || !ftruncate(fd, 0)) && (file = fdopen(fd, "a")))
+        return file;
+    error_system(err, "cannot write %s", path);
+    close(fd);
+    return NULL;
 }
 
 bool output_is(const char *path, const char *other)

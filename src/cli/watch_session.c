@@ -214,8 +214,8 @@ static int open_view(struct watching *w, bool program, struct error *err)
     view_looks(&looks);
     const char *output = output_named(o->output);
     w->out = program && !o->json && !o->output ? stderr : stdout;
-    if (output && !(w->out = fopen(output, "ae")))
-        return error_system(err, "cannot write to %s", output);
+    if (output && !(w->out = output_stream(output, true, err)))
+        return -1;
     w->columns = output ? 0 : terminal_columns(fileno(w->out), 0);
     w->symbols = view_symbols(&o->view, err);
     if (!w->symbols)

@@ -12,6 +12,7 @@
 
 #include "analyse/event_name.h"
 #include "export/job.h"
+#include "trust/place.h"
 
 #define PACKET_BYTES (1u << 17)
 #define PACKET_HEAD  52u /* header 8, context 44 */
@@ -33,6 +34,7 @@ struct stream {
 
 struct ctf {
     struct export_job *job;
+    int directory;
     struct names *names;
     struct stream calls;
     uint8_t *described; /* by node */
@@ -166,28 +168,31 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
                                          : 0;
 }
 
-static FILE *create(const char *directory, struct error *err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static FILE *create(const char *directory, struct error *err, const char *format, ...)
+static FILE *create(const struct ctf *c, const char *name, struct error *err)
 {
-    struct buffer path = {0};
-    va_list ap;
-    buffer_printf(&path, "%s/", directory);
-    va_start(ap, format);
-    buffer_vprintf(&path, format, ap);
-    va_end(ap);
-    FILE *f = fopen(buffer_text(&path), "wxb");
-    if (!f)
-        error_system(err, "cannot create %s", buffer_text(&path));
-    buffer_release(&path);
+    const struct trust_place place = {.dir = c->directory, .path = name};
+    struct trust_place file = place;
+    snprintf(file.name, sizeof file.name, "%s", name);
+    int fd = trust_create(&file, 0666, err);
+    if (fd < 0) {
+        error_prefix(err, "cannot write into %s", c->job->output);
+        return NULL;
+    }
+    FILE *f = fdopen(fd, "wb");
+    if (!f) {
+        error_system(err, "cannot create %s/%s", c->job->output, name);
+        close(fd);
+    }
     return f;
 }
 
 /* Creates the stream's file. */
-static int open_stream(struct stream *s, const struct export_job *job, unsigned threads,
-                       const char *kind, struct error *err)
+static int open_stream(struct stream *s, const struct ctf *c, unsigned threads, const char *kind,
+                       struct error *err)
 {
-    s->out = create(job->output, err, "%s-%u-%u", kind, s->image, s->pid);
+    char name[64];
+    snprintf(name, sizeof name, "%s-%u-%u", kind, s->image, s->pid);
+    s->out = create(c, name, err);
     if (!s->out)
         return -1;
     return lines_open(&s->lines, s->out, threads) ? error_memory(err) : 0;
@@ -219,7 +224,7 @@ static int write_calls(struct ctf *c, uint32_t index, struct error *err)
     c->names = names_new(c->job->symbols, image, err);
     if (!c->described)
         error_memory(err);
-    else if (c->names && !open_stream(&c->calls, c->job, c->job->options->threads, "calls", err))
+    else if (c->names && !open_stream(&c->calls, c, c->job->options->threads, "calls", err))
         status = job_events(c->job, index, c->names, batch, c, err);
     status = finish(&c->calls, image->lost_calls, c->job->output, status, err);
     names_free(c->names);
@@ -291,7 +296,7 @@ static int write_state(struct ctf *c, uint32_t index, struct error *err)
         (size_t)image->thread_count + image->note_count + image->resident_count + 2, sizeof *m);
     if (!m)
         return error_memory(err);
-    if (open_stream(&s, c->job, 1, "state", err)) {
+    if (open_stream(&s, c, 1, "state", err)) {
         free(m);
         return finish(&s, 0, c->job->output, -1, err);
     }
@@ -315,7 +320,7 @@ static int write_state(struct ctf *c, uint32_t index, struct error *err)
 static int write_metadata(struct ctf *c, struct error *err)
 {
     const struct trace_info *info = trace_info(c->job->trace);
-    FILE *f = create(c->job->output, err, "metadata");
+    FILE *f = create(c, "metadata", err);
     if (!f)
         return -1;
     fputs("/* CTF 1.8 */\n"
@@ -393,15 +398,40 @@ static int write_metadata(struct ctf *c, struct error *err)
     return bad ? error_system(err, "cannot write %s/metadata", c->job->output) : 0;
 }
 
+/* Its descriptor. */
+static int make_directory(const char *path, struct error *err)
+{
+    struct trust_place place;
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    char *name = strndup(path, n);
+    if (!name)
+        return error_memory(err);
+    int fd = -1;
+    if (!trust_place_open(&place, name, err)) {
+        fd = trust_make_directory(&place, 0777, err);
+        trust_place_close(&place);
+    } else if (err->number == EISDIR) {
+        errno = EEXIST;
+        error_system(err, "cannot make the directory %s", path);
+    } else {
+        trust_unreachable(err, "cannot make the directory", path);
+    }
+    free(name);
+    return fd;
+}
+
 int export_ctf(struct export_job *job, struct error *err)
 {
     const struct trace_info *info = trace_info(job->trace);
-    struct ctf c = {.job = job};
-    if (mkdir(job->output, 0777))
-        return error_system(err, "cannot make the directory %s", job->output);
+    struct ctf c = {.job = job, .directory = make_directory(job->output, err)};
+    if (c.directory < 0)
+        return -1;
     int status = write_metadata(&c, err);
     for (uint32_t i = 0; i < info->image_count && !status; i++)
         if (job_has(job, &info->images[i]) && (write_calls(&c, i, err) || write_state(&c, i, err)))
             status = -1;
+    close(c.directory);
     return status;
 }

@@ -14,6 +14,7 @@
 #include "export/hdf5_table.h"
 #include "export/job.h"
 #include "export/slices.h"
+#include "trust/place.h"
 
 enum { SLICES = 1000 };
 
@@ -360,23 +361,21 @@ int export_hdf5(struct export_job *job, struct error *err)
 {
     struct hdf5_out *o = calloc(1, sizeof *o);
     const char *why = hdf5_load();
-    struct buffer path = {0};
+    struct trust_room room;
     int status = -1;
     if (why) {
         free(o);
         return error_set(err, ERROR_FORMAT,
                          "cannot load libhdf5: %s (on Debian, hdf5-tools has it)", why);
     }
-    buffer_printf(&path, "%s.%d.part", job->output, (int)getpid());
-    if (!o || buffer_failed(&path)) {
-        buffer_release(&path);
-        free(o);
+    if (!o)
         return error_memory(err);
+    if (trust_room_open(&room, job->output, err)) {
+        free(o);
+        return trust_unreachable(err, "cannot write", job->output);
     }
-    const char *part = buffer_text(&path);
     o->job = job;
-    unlink(part);
-    o->file = hdf5.Fcreate(part, HDF5_NEW_FILE, HDF5_DEFAULT, HDF5_DEFAULT);
+    o->file = hdf5.Fcreate(room.file, HDF5_NEW_FILE, HDF5_DEFAULT, HDF5_DEFAULT);
     if (hdf5_bad(o->file)) {
         complain(o, err);
     } else {
@@ -384,11 +383,8 @@ int export_hdf5(struct export_job *job, struct error *err)
         if (hdf5_bad(hdf5.Fclose(o->file)) && !status)
             status = complain(o, err);
     }
-    if (!status && rename(part, job->output))
-        status = error_system(err, "cannot name the file %s", job->output);
-    if (status)
-        unlink(part);
-    buffer_release(&path);
+    if (trust_room_close(&room, status == 0, err))
+        status = -1;
     free(o);
     return status;
 }

@@ -15,6 +15,7 @@
 #include "export/job.h"
 #include "export/sqlite_schema.h"
 #include "frames/known.h"
+#include "trust/place.h"
 
 struct open_block { /* 40 bytes */
     uint64_t size, address, time_ns;
@@ -572,33 +573,59 @@ static int fill(struct database *d, struct error *err)
     return status ? status : run_sql(d, "COMMIT", err);
 }
 
+/* --- where the library finds the file --- */
+
+/* The library's own puts the directory's name in the place of its descriptor. */
+static int take_path(sqlite3_vfs *vfs, const char *path, int bytes, char *full)
+{
+    (void)vfs;
+    size_t n = strlen(path) + 1;
+    if (n > (size_t)bytes)
+        return SQLITE_CANTOPEN;
+    memcpy(full, path, n);
+    return SQLITE_OK;
+}
+
+/* The file system as the library knows it, except that it opens the path that it is given. */
+static const char *plain_files(void)
+{
+    static sqlite3_vfs plain;
+    const sqlite3_vfs *own = sqlite3_vfs_find(NULL);
+    if (!own)
+        return NULL;
+    if (!plain.zName) {
+        plain = *own;
+        plain.pNext = NULL;
+        plain.zName = "mallow-plain";
+        plain.xFullPathname = take_path;
+    }
+    return sqlite3_vfs_register(&plain, 0) == SQLITE_OK ? plain.zName : NULL;
+}
+
 int export_sqlite(struct export_job *job, struct error *err)
 {
     struct database d = {.job = job};
-    struct buffer path = {0};
-    buffer_printf(&path, "%s.%d.part", job->output, (int)getpid());
-    const char *part = buffer_text(&path);
+    struct trust_room room;
     int status;
-    unlink(part);
+    if (trust_room_open(&room, job->output, err))
+        return trust_unreachable(err, "cannot write", job->output);
     /* one thread, memory statistics unused; refused when the library is in use already, which only
      * costs time */
     sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-    if (buffer_failed(&path))
+    const char *files = plain_files();
+    if (!files)
         status = error_memory(err);
-    else if (sqlite3_open_v2(part, &d.db,
+    else if (sqlite3_open_v2(room.file, &d.db,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-                             NULL) != SQLITE_OK)
+                             files) != SQLITE_OK)
         status = complain(&d, err);
     else
         status = fill(&d, err);
     if (sqlite3_close(d.db) != SQLITE_OK && !status)
         status = error_set(err, ERROR_FORMAT, "cannot close the database %s", job->output);
-    if (!status && rename(part, job->output))
-        status = error_system(err, "cannot name the database %s", job->output);
-    if (status)
-        unlink(part);
+    if (trust_room_close(&room, status == 0, err))
+        status = -1;
     free(d.rows);
-    buffer_release(&path);
     return status;
 }

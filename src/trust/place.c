@@ -286,6 +286,115 @@ void trust_draft_drop(struct trust_draft *d, const struct trust_place *p)
     d->fd = -1;
 }
 
+int trust_descriptor(const char *path)
+{
+    static const char *const before[] = {"/dev/fd/", "/proc/self/fd/"};
+    if (!strcmp(path, "/dev/stdout"))
+        return STDOUT_FILENO;
+    if (!strcmp(path, "/dev/stderr"))
+        return STDERR_FILENO;
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+        size_t n = strlen(before[i]);
+        if (strncmp(path, before[i], n))
+            continue;
+        size_t digits = strspn(path + n, "0123456789");
+        if (digits && digits < 8 && !path[n + digits])
+            return (int)strtol(path + n, NULL, 10);
+    }
+    return -1;
+}
+
+int trust_unreachable(struct error *err, const char *doing, const char *path)
+{
+    errno = err->number;
+    return errno == ELOOP || !errno ? -1 : error_system(err, "%s %s", doing, path);
+}
+
+int trust_whole_open(struct trust_whole *w, const char *path, struct error *err)
+{
+    int descriptor = trust_descriptor(path);
+    *w = (struct trust_whole){.place.dir = -1, .draft.fd = -1};
+    if (descriptor >= 0) {
+        w->draft.fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+        return w->draft.fd < 0 ? error_system(err, "cannot write %s", path) : 0;
+    }
+    if (trust_place_open(&w->place, path, err))
+        return -1;
+    if (!trust_draft_open(&w->draft, &w->place, ".writing-", err))
+        return 0;
+    trust_place_close(&w->place);
+    return -1;
+}
+
+int trust_whole_close(struct trust_whole *w, bool keep, struct error *err)
+{
+    int status = 0;
+    mode_t mask = umask(0);
+    umask(mask);
+    if (keep && w->draft.fd >= 0 && w->place.dir >= 0)
+        status = trust_draft_publish(&w->draft, &w->place, 0666 & ~mask, err);
+    if (w->draft.fd >= 0)
+        trust_draft_drop(&w->draft, &w->place);
+    trust_place_close(&w->place);
+    return status;
+}
+
+int trust_unnamed_beside(const struct trust_place *p, struct error *err)
+{
+    struct trust_draft d;
+    struct trust_identity id;
+    struct error ignored;
+    if (trust_draft_open(&d, p, "-", err))
+        return -1;
+    if (d.name[0] && trust_identify(d.fd, &id))
+        (void)trust_remove(p->dir, d.name, &id, &ignored);
+    return d.fd;
+}
+
+/* ---- a room for a library ---- */
+
+#define ROOM_FILE "new"
+
+static void remove_room(struct trust_room *r)
+{
+    struct trust_identity id;
+    struct error ignored;
+    (void)unlinkat(r->dir, ROOM_FILE, 0);
+    if (trust_identify(r->dir, &id))
+        (void)trust_remove_directory(r->place.dir, r->name, &id, &ignored);
+    close_quietly(r->dir);
+    trust_place_close(&r->place);
+}
+
+int trust_room_open(struct trust_room *r, const char *path, struct error *err)
+{
+    const struct trust_rule own = {.what = "the directory"};
+    r->dir = -1;
+    if (trust_place_open(&r->place, path, err))
+        return -1;
+    if (random_name(r->name, r->place.name, ".writing-") || mkdirat(r->place.dir, r->name, 0700)) {
+        error_system(err, "cannot make a directory beside %s", path);
+    } else if ((r->dir = trust_directory(r->place.dir, r->name, &own, err)) >= 0) {
+        struct stat st;
+        snprintf(r->file, sizeof r->file, "/proc/self/fd/%d/" ROOM_FILE, r->dir);
+        if (!fstat(r->dir, &st) && !(st.st_mode & 077))
+            return 0;
+        close_quietly(r->dir);
+        error_set(err, ERROR_UNSUPPORTED, "another user changes the directory of %s", path);
+    }
+    trust_place_close(&r->place);
+    return -1;
+}
+
+int trust_room_close(struct trust_room *r, bool keep, struct error *err)
+{
+    int status = 0;
+    if (keep && renameat(r->dir, ROOM_FILE, r->place.dir, r->place.name))
+        status = error_system(err, "cannot put a file in the place of %s", r->place.path);
+    remove_room(r);
+    return status;
+}
+
 /* Whether what lies in the file system of this file takes memory. */
 static bool is_in_memory(int fd)
 {
@@ -298,7 +407,6 @@ static int unnamed(bool on_disk, struct error *err)
     const char *dirs[] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
     for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
         struct error ignored;
-        struct trust_identity id;
         struct trust_place p = {.dir = -1, .path = "", .name = "mallow"};
         if (!dirs[i] || !*dirs[i] ||
             (p.dir = open(dirs[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
@@ -307,13 +415,10 @@ static int unnamed(bool on_disk, struct error *err)
             trust_place_close(&p);
             continue;
         }
-        struct trust_draft d;
-        int status = trust_draft_open(&d, &p, "-", &ignored);
-        if (!status && d.name[0] && trust_identify(d.fd, &id))
-            (void)trust_remove(p.dir, d.name, &id, &ignored);
+        int fd = trust_unnamed_beside(&p, &ignored);
         trust_place_close(&p);
-        if (!status)
-            return d.fd;
+        if (fd >= 0)
+            return fd;
     }
     if (on_disk)
         return error_set(
@@ -346,6 +451,14 @@ int trust_directory(int dir, const char *path, const struct trust_rule *rule, st
     close(fd);
     return error_set(err, ERROR_UNSUPPORTED, "%s %s belongs to another user (uid %u)",
                      rule->what ? rule->what : "the directory", path, (unsigned)st.st_uid);
+}
+
+int trust_make_directory(const struct trust_place *p, mode_t mode, struct error *err)
+{
+    const struct trust_rule own = {.what = "the directory"};
+    if (mkdirat(p->dir, p->name, mode))
+        return error_system(err, "cannot make the directory %s", p->path);
+    return trust_directory(p->dir, p->name, &own, err);
 }
 
 DIR *trust_list(int dir)

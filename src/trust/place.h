@@ -67,6 +67,42 @@ int trust_draft_publish(struct trust_draft *d, const struct trust_place *p, mode
 /* Closes a draft that is not to be published, and removes what it left. */
 void trust_draft_drop(struct trust_draft *d, const struct trust_place *p);
 
+/* A place and a draft for it, of a path. */
+struct trust_whole {
+    struct trust_place place;
+    struct trust_draft draft;
+};
+
+/* The descriptor of this process that the path names: /dev/stdout, /dev/stderr, /dev/fd/N,
+ * /proc/self/fd/N. -1: none, and then links of /proc lead nowhere. */
+int trust_descriptor(const char *path);
+
+/* Where trust_place_open or another function here failed: `doing` ("cannot write"), the path, the
+ * system's reason; a link of another user stays in the text as it is. -1. */
+int trust_unreachable(struct error *err, const char *doing, const char *path);
+
+/* The draft is at w->draft.fd. path stays. What trust_descriptor knows is written as it is. */
+int trust_whole_open(struct trust_whole *w, const char *path, struct error *err);
+/* Publishes it when `keep`, with the mode that the umask leaves, or drops it; closes all. Reads the
+ * umask, so no other thread may create files meanwhile. */
+int trust_whole_close(struct trust_whole *w, bool keep, struct error *err);
+
+/* For a library that writes to a path: a directory beside a place, which only the caller may enter.
+ * The file made in it takes the place of the entry when it is whole. */
+struct trust_room {
+    struct trust_place place;
+    int dir;
+    char name[NAME_MAX + 1];
+    char file[64]; /* for the library: leads by descriptor to where nothing is yet */
+};
+
+/* path stays. */
+int trust_room_open(struct trust_room *r, const char *path, struct error *err);
+/* The file gets its name when `keep`, or is removed; so is the directory. */
+int trust_room_close(struct trust_room *r, bool keep, struct error *err);
+
+/* A file without a name in the directory of p. */
+int trust_unnamed_beside(const struct trust_place *p, struct error *err);
 /* A file without a name in $TMPDIR, /var/tmp or /tmp. */
 int trust_unnamed(struct error *err);
 /* The same in the first of these directories that is not in memory itself. */
@@ -77,6 +113,9 @@ int trust_unnamed_on_disk(struct error *err);
 /* Opens a directory for reading. rule: owners, and whether the last component may be a link; its
  * other fields do not matter. */
 int trust_directory(int dir, const char *path, const struct trust_rule *rule, struct error *err);
+
+/* Makes the directory p->name, which must not be there, and opens it. */
+int trust_make_directory(const struct trust_place *p, mode_t mode, struct error *err);
 
 /* Lists a directory from its beginning; the descriptor stays the caller's. closedir() it. NULL with
  * errno. */

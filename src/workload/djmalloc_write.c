@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "trust/file.h"
+#include "trust/place.h"
 #include "workload/check.h"
 #include "workload/djmalloc.h"
 #include "workload/djmalloc_read.h"
@@ -138,25 +139,29 @@ static int write_file(const char *path, const struct workload *w, struct writer 
         buffer_release(&beginning);
         return error_memory_for(err, "while writing %s", path);
     }
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    bool fine = fd >= 0;
+    struct trust_whole whole;
+    if (trust_whole_open(&whole, path, err)) {
+        buffer_release(&beginning);
+        return trust_unreachable(err, "cannot write", path);
+    }
+    bool fine = true;
     for (uint32_t i = 0; i <= w->thread_count && fine; i++) {
         const struct buffer *b = i ? &out->threads[i - 1] : &beginning;
         for (size_t at = 0; at < b->size_bytes && fine;) {
-            ssize_t n = write(fd, b->data + at, b->size_bytes - at);
+            ssize_t n = write(whole.draft.fd, b->data + at, b->size_bytes - at);
             fine = n >= 0 || errno == EINTR;
             at += n > 0 ? (size_t)n : 0;
         }
     }
-    if (fd >= 0)
-        fine = !close(fd) && fine;
     buffer_release(&beginning);
-    if (!fine) {
+    if (!fine)
         error_system(err, "cannot write %s", path);
-        unlink(path);
-        return -1;
+    struct error more;
+    if (trust_whole_close(&whole, fine, &more) && fine) {
+        *err = more;
+        fine = false;
     }
-    return 0;
+    return fine ? 0 : -1;
 }
 
 static int write_workload(const struct workload *w, const char *out, uint64_t *changed,
@@ -252,10 +257,20 @@ static int write_trace(const struct workload *w, const char *out, uint64_t *chan
     struct tracer *t = calloc(1, sizeof *t);
     if (!t)
         return error_memory(err);
-    t->out = fopen(out, "we");
-    if (!t->out) {
+    struct trust_whole whole;
+    if (trust_whole_open(&whole, out, err)) {
         free(t);
-        return error_system(err, "cannot create %s", out);
+        return trust_unreachable(err, "cannot create", out);
+    }
+    int fd = fcntl(whole.draft.fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0 || !(t->out = fdopen(fd, "w"))) {
+        error_system(err, "cannot write %s", out);
+        if (fd >= 0)
+            close(fd);
+        struct error ignored;
+        (void)trust_whole_close(&whole, false, &ignored);
+        free(t);
+        return -1;
     }
     t->moved_to = NONE;
     t->records[t->used++] = (struct djmalloc_record){
@@ -268,8 +283,11 @@ static int write_trace(const struct workload *w, const char *out, uint64_t *chan
     free(t);
     if (!bad && !fine)
         bad = error_system(err, "cannot write %s", out);
-    if (bad)
-        unlink(out);
+    struct error more;
+    if (trust_whole_close(&whole, !bad, &more) && !bad) {
+        *err = more;
+        bad = -1;
+    }
     return bad;
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buffer.h"
+#include "trust/place.h"
 
 static int append(int to, const char *path, struct error *err)
 {
@@ -27,20 +27,19 @@ static int append(int to, const char *path, struct error *err)
     return bad;
 }
 
+int workload_unnamed(const char *beside, struct error *err)
+{
+    struct trust_place place;
+    if (trust_place_open(&place, beside, err))
+        return trust_unreachable(err, "cannot create", beside);
+    int fd = trust_unnamed_beside(&place, err);
+    trust_place_close(&place);
+    return fd;
+}
+
 int workload_gather(const char *beside, char *const *files, size_t count, struct error *err)
 {
-    struct buffer name = {0};
-    buffer_printf(&name, "%s.XXXXXX", beside);
-    char *text = strdup(buffer_text(&name));
-    buffer_release(&name);
-    if (!text)
-        return error_memory(err);
-    int fd = mkostemp(text, O_CLOEXEC);
-    if (fd < 0)
-        error_system(err, "cannot create %s", text);
-    else
-        unlink(text);
-    free(text);
+    int fd = workload_unnamed(beside, err);
     for (size_t i = 0; fd >= 0 && i < count; i++)
         if (append(fd, files[i], err)) {
             close(fd);

@@ -6,6 +6,10 @@
 
 #include "base/error.h"
 
+/* A file without a name in the directory of `beside`. Its descriptor, the caller's; -1 with *err.
+ */
+int workload_unnamed(const char *beside, struct error *err);
+
 /* Writes the files one after the other ("-": standard input) into one that is made in the directory
  * of `beside` and has no name. Returns its descriptor, the caller's, at the end of the file; -1
  * with *err. */

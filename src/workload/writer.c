@@ -2,7 +2,6 @@
 #include "workload/writer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +23,7 @@ static void put_out(struct workload_writer *w, const void *data, size_t n)
 {
     const char *p = data;
     while (n && !w->failed) {
-        ssize_t k = write(w->fd, p, n);
+        ssize_t k = write(w->whole.draft.fd, p, n);
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0) {
@@ -46,9 +45,8 @@ struct workload_writer *workload_writer_new(const char *path, struct error *err)
         error_memory_for(err, "while making a workload");
         return NULL;
     }
-    w->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (w->fd < 0) {
-        error_system(err, "cannot create %s", path);
+    if (trust_whole_open(&w->whole, w->path, err)) {
+        trust_unreachable(err, "cannot create", path);
         free(w->path);
         free(w);
         return NULL;
@@ -75,8 +73,8 @@ static void release(struct workload_writer *w)
 
 void workload_writer_abandon(struct workload_writer *w)
 {
-    close(w->fd);
-    unlink(w->path);
+    struct error ignored;
+    trust_whole_close(&w->whole, false, &ignored);
     release(w);
 }
 
@@ -687,13 +685,10 @@ int workload_writer_finish(struct workload_writer *w, struct workload_written *w
             w->facts[WORKLOAD_FACT_OPERATIONS] += w->calls[i];
     if (!w->failed)
         put_summary(w);
-    if (close(w->fd) && !w->failed) {
-        error_system(&w->error, "cannot write %s", w->path);
+    if (trust_whole_close(&w->whole, !w->failed, &w->error))
         w->failed = true;
-    }
     int result = 0;
     if (w->failed) {
-        unlink(w->path);
         *err = w->error;
         result = -1;
     } else if (written) {

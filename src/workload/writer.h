@@ -17,7 +17,7 @@
 
 struct workload_writer;
 
-/* Creates (truncates) the file. NULL with *err on failure. */
+/* Begins what becomes the file when it is finished. NULL with *err on failure. */
 struct workload_writer *workload_writer_new(const char *path, struct error *err);
 
 /* Registers a thread; numbers count from 0. Its first call starts it. `end_ns` is the time of its
@@ -84,11 +84,12 @@ struct workload_written {
     uint32_t threads;
 };
 
-/* Writes the rest and closes; frees w. On failure the file is removed, -1 with *err. */
+/* Writes the rest and puts the file in its place; frees w. On failure a file that was there stays,
+ * -1 with *err. */
 int workload_writer_finish(struct workload_writer *w, struct workload_written *written,
                            struct error *err);
 
-/* Closes and removes the file; frees w. */
+/* A file that was there stays; frees w. */
 void workload_writer_abandon(struct workload_writer *w);
 
 #endif

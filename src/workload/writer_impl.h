@@ -3,6 +3,7 @@
 #ifndef MALLOW_WORKLOAD_WRITER_IMPL_H
 #define MALLOW_WORKLOAD_WRITER_IMPL_H
 
+#include "trust/place.h"
 #include "workload/writer.h"
 
 #define NONE UINT32_MAX
@@ -42,7 +43,7 @@ struct stream {
 };
 
 struct workload_writer {
-    int fd;
+    struct trust_whole whole;
     char *path;
     struct error error;
     bool failed;

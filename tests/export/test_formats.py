@@ -79,6 +79,20 @@ class Folded(unittest.TestCase):
             lines = f.read().splitlines()
         return sum(int(line.rsplit(" ", 1)[1]) for line in lines)
 
+    def test_standard_streams_that_are_files(self):
+        """What is open already is written where it stands, under each of its names."""
+        with open(made.export(made.single, "folded"), "rb") as f:
+            want = f.read()
+        for name, stream in (("/dev/stdout", "stdout"), ("/dev/stderr", "stderr"), ("/dev/fd/1", "stdout"),
+                             ("/proc/self/fd/1", "stdout"), ("-", "stdout")):
+            with open(made.path("stream"), "w+b") as f:
+                f.write(b"before\n")
+                f.flush()
+                done = subprocess.run([MALLOW, "export", "--format=folded", "-o", name, made.single], check=False,
+                                      **{stream: f})
+                f.seek(0)
+                self.assertEqual((done.returncode, f.read()), (0, b"before\n" + want), name)
+
     def test_totals_by_each_figure(self):
         for recording in (made.single, made.forked):
             want = made.totals(recording)

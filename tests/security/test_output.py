@@ -152,6 +152,76 @@ class Output:
         self.assertTrue(os.path.islink(self.base + "/data/latest"))
         self.assertTrue(os.path.isfile(self.base + "/data/x"))
 
+    # ---- what is no stream ----
+
+    def makers(self):
+        """What makes a file or a directory at the path that is behind -o; its ending."""
+        self.assertEqual(self.record(self.base + "/run.mlw", "ls", "/").returncode, 0)
+        yield "", ("workload", "-q", self.base + "/run.mlw")
+        yield ".wl", ("workload", "-q", self.base + "/run.mlw")
+        yield ".mtrace", ("workload", "-q", self.base + "/run.mlw")
+        yield ".mwl.zst", ("workload", "-q", self.base + "/run.mlw")
+        for name in ("sqlite", "hdf5", "ctf"):
+            yield "", ("export", "--format=" + name, self.base + "/run.mlw")
+
+    def test_files_behind_a_link(self):
+        """To a file of root's, to none, to a directory."""
+        secret, n = self.secret(), 0
+        self.link(self.root, "dir")
+        for end, command in self.makers():
+            n += 1
+            self.link(secret, f"file{n}{end}")
+            self.link(self.root + "/new", f"new{n}{end}")
+            for name in (f"file{n}{end}", f"new{n}{end}", "dir/secret" + end, "dir/new" + end):
+                with self.untouched(secret):
+                    before = os.stat(self.root).st_mtime_ns
+                    done = self.mallow(*command, "-o", f"{self.nb}/{name}")
+                    self.assertEqual(os.stat(self.root).st_mtime_ns, before, (command, name, done.stderr))
+                self.assertNotEqual(done.returncode, 0, (command, name))
+                self.assertIn("a symbolic link on the way belongs to another user", done.stderr)
+
+    def test_files_behind_own_links(self):
+        """The link stays; what it leads to is replaced."""
+        os.mkdir(self.base + "/data")
+        os.symlink("data", self.base + "/way")
+        for i, (end, command) in enumerate(self.makers()):
+            os.symlink(f"x{i}{end}", f"{self.base}/data/latest{i}{end}")
+            for _ in range(1 if "--format=ctf" in command else 2):
+                done = self.mallow(*command, "-o", f"{self.base}/way/latest{i}{end}")
+                self.assertEqual(done.returncode, 0, (command, done.stderr))
+            self.assertEqual(sorted(n for n in os.listdir(self.base + "/data") if not n.startswith("ok")),
+                             sorted([f"latest{i}{end}", f"x{i}{end}"]))
+            self.assertTrue(os.path.islink(f"{self.base}/data/latest{i}{end}"))
+            os.rename(f"{self.base}/data/x{i}{end}", f"{self.base}/data/ok{i}{end}")
+            os.unlink(f"{self.base}/data/latest{i}{end}")
+
+    def test_files_in_a_directory_that_changes_places(self):
+        secret = self.secret("x")
+        made = list(self.makers())
+        os.mkdir(self.nb + "/a")
+        self.link(self.root, "b")
+        os.chown(self.nb + "/a", OTHER, OTHER)
+        self.other("exchange", "a", "b")
+        with self.untouched(secret):
+            for _ in range(6):
+                for end, command in made:
+                    self.mallow(*command, "-o", self.nb + "/a/x" + end)
+
+    def test_appended_files_behind_a_link(self):
+        """Reports of watch and probe, and figures that compare saves."""
+        secret = self.secret()
+        self.link(secret, "file")
+        self.link(self.root, "dir")
+        self.assertEqual(self.record(self.base + "/run.mlw", "ls", "/").returncode, 0)
+        self.assertEqual(self.mallow("workload", "-q", "-o", self.base + "/w.mwl", self.base + "/run.mlw").returncode, 0)
+        for name in ("file", "dir/secret", "dir/new"):
+            with self.untouched(secret):
+                for command in (("watch", "-o", f"{self.nb}/{name}", "--", "/bin/true"),
+                                ("probe", "faults", "-o", f"{self.nb}/{name}", "--", "/bin/true"),
+                                ("compare", "--repeat=2", "--alloc=glibc", "--save", f"{self.nb}/{name}", self.base + "/w.mwl")):
+                    done = self.mallow(*command)
+                    self.assertIn("a symbolic link on the way belongs to another user", done.stderr, command)
+
     # ---- what a library in a service of root's makes, where its environment says ----
 
     def service(self, library, user=0, **env):
