@@ -28,6 +28,7 @@ LIMIT = 2 << 30  # bytes that a command may take
 GOLDEN = os.path.join(ROOT, "tests", "trace", "golden")
 FOREIGN = os.path.join(ROOT, "tests", "import", "corpus", "import")
 CORES = os.path.join(ROOT, "tests", "heap", "corpus", "*.core.xz")
+RECORDINGS = glob.glob(os.path.join(ROOT, "tests", "trace", "corpus", "*.raw.xz"))
 KEPT = glob.glob(os.path.join(ROOT, "tests", "heap", "corpus", "saved", "*.mlh"))
 
 RECORDING = ["report FILE", "report --json FILE", "report --html=OUT FILE", "report --by=end --no-inline FILE", "dump FILE",
@@ -101,7 +102,12 @@ class Mutants(unittest.TestCase):
 
     def test_found_before(self):
         """Mutants that were findings once."""
-        self.assertTrue(KEPT)
+        self.assertTrue(KEPT and RECORDINGS)
+        for packed in RECORDINGS:
+            with lzma.open(packed) as f, open(self.path("found"), "wb") as to:
+                to.write(f.read())
+            with self.subTest(file=os.path.basename(packed)):
+                self.judge("report FILE", self.path("found"))
         for file in KEPT:
             for line in SAVED:
                 with self.subTest(file=os.path.basename(file), line=line):

@@ -46,18 +46,19 @@ static const struct node *find_node(const struct image_work *g, uint32_t id)
  * that of its module, -1 without memory. */
 static int describe_node(struct image_work *g, uint32_t dense, struct trace_frame_node *t)
 {
-    const struct node *n = find_node(g, g->used[dense]);
+    const struct node *found = find_node(g, g->used[dense]);
     *t = (struct trace_frame_node){.flags = MLW_NODE_TRUNCATED};
-    if (!n)
+    if (!found)
         return 0;
-    t->parent = image_dense_id(g, n->parent);
+    const struct node n = *found; /* the caller's id may move all nodes */
+    t->parent = image_dense_id(g, n.parent);
     if (t->parent == UINT32_MAX)
         return -1;
-    t->pc = n->pc;
-    t->flags = n->flags;
-    uint32_t m = n->module ? pair_map_get(&g->module_map, n->module, 0) : UINT32_MAX;
+    t->pc = n.pc;
+    t->flags = n.flags;
+    uint32_t m = n.module ? pair_map_get(&g->module_map, n.module, 0) : UINT32_MAX;
     t->module = m < TRACE_MODULES_MOST ? (m + 1) & TRACE_MODULES_MOST : 0;
-    return !n->module || t->module;
+    return !n.module || t->module;
 }
 
 static int put_nodes(struct image_work *g, const struct trace_frame_node *nodes, uint32_t first,
