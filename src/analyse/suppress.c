@@ -70,14 +70,10 @@ int suppressions_read(struct suppressions *s, const char *path, struct error *er
 
 int suppressions_append(const char *path, const char *comment, const char *stack, struct error *err)
 {
-    struct trust_place place;
-    if (trust_place_open(&place, path, err))
-        return trust_unreachable(err, "cannot write to", path);
-    int fd = trust_output(&place, 0666, err);
-    trust_place_close(&place);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "a");
+    const int fd = trust_output_at(path, "cannot write to", 0666, err);
     if (fd < 0)
         return -1;
+    FILE *f = fdopen(fd, "a");
     if (!f) {
         error_system(err, "cannot write to %s", path);
         close(fd);

@@ -14,8 +14,8 @@
 
 struct output {
     FILE *file;
-    const char *path;         /* borrowed */
-    struct trust_whole whole; /* draft.fd -1: none */
+    const char *path; /* borrowed */
+    struct trust_whole whole;
 };
 
 /* The path, or NULL for standard output: when it is NULL, "-" or "/dev/stdout". */

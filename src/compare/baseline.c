@@ -1,7 +1,6 @@
 /* baseline.c - see baseline.h. */
 #include "compare/baseline.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,36 +25,15 @@ static void make_folders(char *path)
         }
 }
 
-static int write_to(int fd, json_object *document)
-{
-    return json_object_to_fd(fd, document, JSON_C_TO_STRING_PLAIN);
-}
-
-/* A pipe or a device is written as it is. */
 static int write_document(const char *path, json_object *document, struct error *err)
 {
-    struct stat st;
     struct trust_whole whole;
-    if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
-        int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-        bool bad = fd < 0 || fstat(fd, &st) || S_ISREG(st.st_mode) || write_to(fd, document) < 0;
-        if (bad)
-            error_system(err, "cannot write the baseline %s", path);
-        if (fd >= 0)
-            close(fd);
-        return bad ? -1 : 0;
-    }
     if (trust_whole_open(&whole, path, err))
         return trust_unreachable(err, "cannot write the baseline", path);
-    int status = write_to(whole.draft.fd, document) < 0
-                     ? error_system(err, "cannot write the baseline %s", path)
-                     : 0;
-    struct error more;
-    if (trust_whole_close(&whole, status == 0, &more) && !status) {
-        *err = more;
-        status = -1;
-    }
-    return status;
+    int status = 0;
+    if (json_object_to_fd(whole.draft.fd, document, JSON_C_TO_STRING_PLAIN) < 0)
+        status = error_system(err, "cannot write the baseline %s", path);
+    return trust_whole_close(&whole, !status, err) ? -1 : status;
 }
 
 static int path_of(const char *name, struct buffer *b, struct error *err)

@@ -170,8 +170,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
 
 static FILE *create(const struct ctf *c, const char *name, struct error *err)
 {
-    const struct trust_place place = {.dir = c->directory, .path = name};
-    struct trust_place file = place;
+    struct trust_place file = {.dir = c->directory, .path = name};
     snprintf(file.name, sizeof file.name, "%s", name);
     int fd = trust_create(&file, 0666, err);
     if (fd < 0) {

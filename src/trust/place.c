@@ -310,20 +310,53 @@ int trust_unreachable(struct error *err, const char *doing, const char *path)
     return errno == ELOOP || !errno ? -1 : error_system(err, "%s %s", doing, path);
 }
 
+int trust_output_at(const char *path, const char *doing, mode_t mode, struct error *err)
+{
+    struct trust_place place;
+    if (trust_place_open(&place, path, err))
+        return trust_unreachable(err, doing, path);
+    const int fd = trust_output(&place, mode, err);
+    trust_place_close(&place);
+    return fd;
+}
+
+bool trust_direct(const char *path, int *fd, struct error *err)
+{
+    struct stat st;
+    const int descriptor = trust_descriptor(path);
+    if (descriptor < 0 && (stat(path, &st) || S_ISREG(st.st_mode)))
+        return false;
+    /* Not truncated: by now another file may be there. */
+    *fd = descriptor < 0 ? open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC)
+                         : fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (*fd < 0 || (descriptor < 0 && (fstat(*fd, &st) || S_ISREG(st.st_mode)))) {
+        error_system(err, "cannot write %s", path);
+        close_quietly(*fd);
+        *fd = -1;
+    }
+    return true;
+}
+
 int trust_whole_open(struct trust_whole *w, const char *path, struct error *err)
 {
-    int descriptor = trust_descriptor(path);
     *w = (struct trust_whole){.place.dir = -1, .draft.fd = -1};
-    if (descriptor >= 0) {
-        w->draft.fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-        return w->draft.fd < 0 ? error_system(err, "cannot write %s", path) : 0;
-    }
+    if (trust_direct(path, &w->draft.fd, err))
+        return w->draft.fd < 0 ? -1 : 0;
     if (trust_place_open(&w->place, path, err))
         return -1;
     if (!trust_draft_open(&w->draft, &w->place, ".writing-", err))
         return 0;
     trust_place_close(&w->place);
     return -1;
+}
+
+FILE *trust_whole_stream(const struct trust_whole *w)
+{
+    const int fd = fcntl(w->draft.fd, F_DUPFD_CLOEXEC, 0);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!file)
+        close_quietly(fd);
+    return file;
 }
 
 int trust_whole_close(struct trust_whole *w, bool keep, struct error *err)

@@ -47,6 +47,8 @@ int trust_create(const struct trust_place *p, mode_t mode, struct error *err);
  * one, a regular file. In a directory that others can write in it must be the caller's own and have
  * no other name. It is not truncated: the caller locks it first. */
 int trust_output(const struct trust_place *p, mode_t mode, struct error *err);
+/* The same at a path, which stays. doing: what trust_unreachable says. */
+int trust_output_at(const char *path, const char *doing, mode_t mode, struct error *err);
 
 /* ---- a file that takes the place of another when it is whole ---- */
 
@@ -81,10 +83,18 @@ int trust_descriptor(const char *path);
  * system's reason; a link of another user stays in the text as it is. -1. */
 int trust_unreachable(struct error *err, const char *doing, const char *path);
 
-/* The draft is at w->draft.fd. path stays. What trust_descriptor knows is written as it is. */
+/* Whether the path leads to no new file, but to what is written as it is: a descriptor that
+ * trust_descriptor knows, a pipe or a device. *fd is then open for writing and the caller's, or -1
+ * with *err. */
+bool trust_direct(const char *path, int *fd, struct error *err);
+
+/* The draft is at w->draft.fd, or what trust_direct opened. path stays. */
 int trust_whole_open(struct trust_whole *w, const char *path, struct error *err);
-/* Publishes it when `keep`, with the mode that the umask leaves, or drops it; closes all. Reads the
- * umask, so no other thread may create files meanwhile. */
+/* A stream of its own for the draft; closed by fclose(). NULL with errno. */
+FILE *trust_whole_stream(const struct trust_whole *w);
+/* Publishes it when `keep`, with the mode that the umask leaves, or drops it; closes all. -1 with
+ * *err only when it was to be kept. Reads the umask, so no other thread may create files meanwhile.
+ */
 int trust_whole_close(struct trust_whole *w, bool keep, struct error *err);
 
 /* For a library that writes to a path: a directory beside a place, which only the caller may enter.

@@ -156,12 +156,7 @@ static int write_file(const char *path, const struct workload *w, struct writer 
     buffer_release(&beginning);
     if (!fine)
         error_system(err, "cannot write %s", path);
-    struct error more;
-    if (trust_whole_close(&whole, fine, &more) && fine) {
-        *err = more;
-        fine = false;
-    }
-    return fine ? 0 : -1;
+    return trust_whole_close(&whole, fine, err) || !fine ? -1 : 0;
 }
 
 static int write_workload(const struct workload *w, const char *out, uint64_t *changed,
@@ -262,13 +257,9 @@ static int write_trace(const struct workload *w, const char *out, uint64_t *chan
         free(t);
         return trust_unreachable(err, "cannot create", out);
     }
-    int fd = fcntl(whole.draft.fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0 || !(t->out = fdopen(fd, "w"))) {
+    if (!(t->out = trust_whole_stream(&whole))) {
         error_system(err, "cannot write %s", out);
-        if (fd >= 0)
-            close(fd);
-        struct error ignored;
-        (void)trust_whole_close(&whole, false, &ignored);
+        (void)trust_whole_close(&whole, false, err);
         free(t);
         return -1;
     }
@@ -283,12 +274,7 @@ static int write_trace(const struct workload *w, const char *out, uint64_t *chan
     free(t);
     if (!bad && !fine)
         bad = error_system(err, "cannot write %s", out);
-    struct error more;
-    if (trust_whole_close(&whole, !bad, &more) && !bad) {
-        *err = more;
-        bad = -1;
-    }
-    return bad;
+    return trust_whole_close(&whole, !bad, err) ? -1 : bad;
 }
 
 int djmalloc_write(const char *path, enum djmalloc_kind kind, const char *out, uint64_t *changed,
