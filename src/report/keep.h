@@ -1,7 +1,6 @@
 /* keep.h - what a report that is kept in the index of its recording depends on.
  *
- * Owns: which options make a report that can be kept, and sums of the others. One
- * thread. */
+ * Owns: which options make a report that can be kept, and sums of the others. One thread. */
 #ifndef MALLOW_REPORT_KEEP_H
 #define MALLOW_REPORT_KEEP_H
 

@@ -94,7 +94,7 @@ bool trust_may_map(int fd);
  * closed. */
 int trust_stable(int fd, uint64_t most_bytes, struct error *err);
 
-/* Of another user's file, what trust_map copies, and what others may. */
+/* The largest file of another user that is copied, if the caller has no bound of its own. */
 #define TRUST_COPY_BYTES_MAX ((uint64_t)4 << 30)
 
 /* Maps a file of any owner's that the caller named, for reading, so that it cannot fault. NULL with

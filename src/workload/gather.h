@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/* A file without a name in the directory of `beside`. Its descriptor, the caller's; -1 with *err.
+/* A file without a name in the directory of `beside`: its descriptor, the caller's. -1 with *err.
  */
 int workload_unnamed(const char *beside, struct error *err);
 

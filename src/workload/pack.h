@@ -21,9 +21,8 @@ struct workload_source {
 };
 
 /* Makes a workload file readable by path, and its mapping so that it cannot fault. A plain file of
- * the caller's or root's, or one that cannot be opened, is left to
- * its reader. `path` must live as long as *s. -1 with *err for a packed file that is damaged or too
- * large. */
+ * the caller's or root's, or one that cannot be opened, is left to its reader. `path` must live as
+ * long as *s. -1 with *err for a packed file that is damaged or too large. */
 int workload_source_open(struct workload_source *s, const char *path, struct error *err);
 
 /* The same for who reads nothing but workloads: -1 as well when it cannot be opened, and with

@@ -60,7 +60,7 @@ class Watching(attack.Attack):
                     break
                 lines.append(line)
             if len(lines) == reports:
-                os.kill(p.pid, signal.SIGTERM)  # nobody has waited for it yet
+                os.kill(p.pid, signal.SIGTERM)  # it was not waited for yet
             lines += p.stdout.readlines()
             self.spent_kb = self.most_kb(p)
             late.cancel()
@@ -145,7 +145,7 @@ class Watching(attack.Attack):
         self.assertEqual({(r["pid"], r["ppid"], r["exe"]) for r in found}, {(p.pid, os.getpid(), "/bin/invented")})
         p.kill()
         p.wait()
-        found, _ = self.watch("-p", str(p.pid))  # nobody can say so any more
+        found, _ = self.watch("-p", str(p.pid))  # /proc has no parent of it any more
         self.assertEqual({(r["pid"], r.get("ppid"), r["claimed_ppid"]) for r in found}, {(p.pid, None, victim.pid)})
 
     def everyone(self):
@@ -169,7 +169,7 @@ class Watching(attack.Attack):
         return [r for r in found if r["exe"] == "/bin/invented"]
 
     def test_it_claims_another_namespace(self):
-        """In which any number may be a process: of one that nobody sees there, nothing is said."""
+        """In which any number may be a process: of one that the kernel does not show there, nothing is said."""
         victim, _ = self.roots()
         known, _ = self.liar("hold", path=self.NAMED)
         for namespace in (1, 4026531836 + 77):

@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static int dir = -1, fd = -1;
     struct watch_process *p;
-    struct inner nobody = {.was_read = true};
+    struct inner none = {.was_read = true}; /* no process of another pid namespace is seen */
     struct error err;
     if (dir < 0) { /* one file, rewritten, as that of a process is */
         const struct trust_rule own = {.what = "the directory"};
@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (ftruncate(fd, 0) || pwrite(fd, data, size, 0) != (ssize_t)size)
         abort();
-    if (process_open(&p, dir, "segment", &nobody, &err) == 0) {
+    if (process_open(&p, dir, "segment", &none, &err) == 0) {
         /* It loses its end, and is another one, while it is read. */
         if (size % 5 == 0 && ftruncate(fd, (off_t)(size / 2)))
             abort();

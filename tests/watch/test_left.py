@@ -98,7 +98,7 @@ class Left(unittest.TestCase):
         self.assertIn("1 directory of", out.stdout)
 
     def test_watch_that_was_killed_beside_nothing(self):
-        """Of a program without the library: its directory is empty, and goes once nobody can be about to use it."""
+        """Of a program without the library: its directory is empty, and goes once it is too old to be about to be used."""
         session = f"{SHARED}/{PREFIX}session-{NOBODY}-empty"
         os.mkdir(session, 0o700)
         self.addCleanup(lambda: os.path.exists(session) and os.rmdir(session))
