@@ -83,9 +83,9 @@ int trust_descriptor(const char *path);
  * system's reason; a link of another user stays in the text as it is. -1. */
 int trust_unreachable(struct error *err, const char *doing, const char *path);
 
-/* Whether the path leads to no new file, but to what is written as it is: a descriptor that
- * trust_descriptor knows, a pipe or a device. *fd is then open for writing and the caller's, or -1
- * with *err. */
+/* Whether the path leads to no new file: to a descriptor that trust_descriptor knows, a pipe or a
+ * device, which are written directly. *fd is then open for writing and the caller's, or -1 with
+ * *err. */
 bool trust_direct(const char *path, int *fd, struct error *err);
 
 /* The draft is at w->draft.fd, or what trust_direct opened. path stays. */
