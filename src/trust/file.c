@@ -185,14 +185,19 @@ char *trust_read_whole(int fd, size_t most_bytes, size_t *bytes, struct error *e
     return NULL;
 }
 
-bool trust_may_map(int fd)
+static bool is_own(int fd)
 {
     struct stat st;
-    int seals = fcntl(fd, F_GET_SEALS);
-    if (seals >= 0 && seals & F_SEAL_SHRINK)
-        return true;
     return !fstat(fd, &st) && (st.st_uid == geteuid() || st.st_uid == 0);
 }
+
+static bool is_sealed(int fd, int against)
+{
+    const int seals = fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & against) == against;
+}
+
+bool trust_may_map(int fd) { return is_sealed(fd, F_SEAL_SHRINK) || is_own(fd); }
 
 /* Copies the data of the first `bytes` bytes to the same places; a hole stays a hole, and
  * costs no memory. Ends early where the file does. 0, or -1 with errno. */
@@ -235,7 +240,7 @@ static int sealed_copy(int fd, off_t bytes, struct error *err)
 
 int trust_stable(int fd, uint64_t most_bytes, struct error *err)
 {
-    if (trust_may_map(fd))
+    if (is_sealed(fd, F_SEAL_SHRINK | F_SEAL_WRITE) || is_own(fd))
         return fd;
     struct stat st;
     int copy;

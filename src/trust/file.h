@@ -89,9 +89,9 @@ char *trust_read_whole(int fd, size_t most_bytes, size_t *bytes, struct error *e
 bool trust_may_map(int fd);
 
 /* For a library that maps what it reads (libelf): takes over fd and returns a descriptor of the
- * same bytes whose mapping cannot fault: fd itself when trust_may_map, else a sealed copy in memory
- * of a file of at most most_bytes, which costs what the file has of data. -1 with *err, and fd is
- * closed. */
+ * same bytes whose mapping neither faults nor, in another user's file, changes: fd itself when it
+ * is the caller's or root's own or sealed against both, else a sealed copy in memory of a file of
+ * at most most_bytes, which costs what the file has of data. -1 with *err, and fd is closed. */
 int trust_stable(int fd, uint64_t most_bytes, struct error *err);
 
 /* The largest file of another user that is copied, if the caller has no bound of its own. */

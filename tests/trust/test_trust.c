@@ -161,6 +161,14 @@ static void test_what_may_shrink_is_copied(void **state)
     close(fd);
     assert_int_equal(truncate("theirs", 1ll << 40), 0); /* sparse */
     assert_int_equal(trust_stable(open("theirs", O_RDONLY), 1 << 20, &err), -1);
+    /* Memory that cannot shrink, but be rewritten, while a library works through it. */
+    int memory = memfd_create("theirs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(write(memory, "some text", 9), 9);
+    assert_int_equal(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK) | fchown(memory, OTHER, OTHER), 0);
+    fd = trust_stable(dup(memory), 9, &err);
+    assert_true(fd >= 0 && fcntl(fd, F_GET_SEALS) & F_SEAL_WRITE);
+    close(fd);
+    close(memory);
 }
 
 static void test_reading_whole_is_bounded(void **state)
