@@ -94,7 +94,7 @@ class Figures(HeapTest):
                     (["perl", "-e", self.PERL], ""), ([PYTHON, "-c", self.ONE], "")]
         programs = [(c, text) for c, text in programs if shutil.which(c[0])]
         self.assertGreaterEqual(len(programs), 3)
-        returned = 0
+        returned, asked = 0, 0
         for command, text in programs if LONG else programs[:3]:
             with self.subTest(program=command[0]):
                 p = self.waiting(command, text)
@@ -106,7 +106,9 @@ class Figures(HeapTest):
                 self.assertEqual(sorted((a["system_bytes"], a["free_bytes"]) for a in document["arenas"]), sorted(arenas))
                 self.assertEqual(sum(a["system_bytes"] for a in document["arenas"]), info["arena"])
                 self.assertEqual(document["trimmable_bytes"], before - self.anonymous(p.pid))
-                returned += document["trimmable_bytes"]
+                returned, asked = returned + document["trimmable_bytes"], asked + 1
+        if not asked:
+            self.skipTest("gdb could call malloc_info in none of the programs")
         self.assertGreater(returned, 1 << 20)
 
 
