@@ -16,7 +16,7 @@ from cli import mallow
 VICTIMS = os.environ["VICTIMS"]
 READER = os.path.join(os.environ["SOURCE_ROOT"], "tests", "trace", "read_mallow.py")
 LONG = bool(os.environ.get("MALLOW_LONG"))
-PLACES, BORDERS = (200, None) if LONG else (6, 8) if os.environ["SANITIZE"] == "none" else (3, 6)
+PLACES, BORDERS = (200, None) if LONG else (6, 8) if os.environ["SANITIZE"] == "none" else (2, 3)
 SEED = 20
 
 

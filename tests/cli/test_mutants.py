@@ -1,7 +1,7 @@
 """Files changed as one who means harm would (tests/trace/mutate.py), through every command that reads one:
 it ends by itself, with a status of its own, and no sanitizer has anything to say.
 
-  MUTANTS   how many (default 150 under a sanitizer, else 60; MALLOW_LONG=1: 1,000), from number MUTANTS_FROM (default 0) on;
+  MUTANTS   how many (default 80 under a sanitizer, else 60; MALLOW_LONG=1: 1,000), from number MUTANTS_FROM (default 0) on;
             MUTANTS_SECONDS ends earlier. A mutant that fails is kept, and named."""
 import glob
 import lzma
@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "trace"))
 from mutate import mutate  # noqa: E402
 
 SANITIZED = os.environ.get("SANITIZE", "none") != "none"
-COUNT = int(os.environ.get("MUTANTS", 1000 if os.environ.get("MALLOW_LONG") else 150 if SANITIZED else 60))
+COUNT = int(os.environ.get("MUTANTS", 1000 if os.environ.get("MALLOW_LONG") else 80 if SANITIZED else 60))
 FIRST = int(os.environ.get("MUTANTS_FROM", 0))
 SECONDS = float(os.environ.get("MUTANTS_SECONDS", "inf"))
 LIMIT = 2 << 30  # bytes that a command may take

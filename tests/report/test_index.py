@@ -80,7 +80,7 @@ def same_reports(path, data, turn):
     """Returns the recording with its index."""
     put(path, data)
     asked = TEXT + JSON + [["--html", "PAGE"]]
-    asked = [[], *of_turn(asked[1:], turn, 3)] if SANITIZED else asked
+    asked = [[], *of_turn(asked[1:], turn, 6)] if SANITIZED else asked
     wanted = {tuple(o): report(path, "never", *o) for o in asked}
     if content(path) != data:
         fail("%s: --index never has written to it" % path)
@@ -124,7 +124,7 @@ def cut(path, data, with_index, turn):
     dice = random.Random(1)
     anywhere = sorted({dice.randrange(len(data), len(with_index)) for _ in range(40)})
     ends = {end for _, end, _ in parts(with_index)}
-    turn, turns = (5 * turn, 30) if SANITIZED else (turn, 8)
+    turn, turns = (5 * turn, 60) if SANITIZED else (turn, 12)
     ends |= {*of_turn(range(len(data), len(data) + 80), turn, turns), *of_turn(anywhere, turn, turns)}
     for end in sorted(ends):
         put(path, with_index[:end])
