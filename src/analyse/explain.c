@@ -283,11 +283,11 @@ static void add_heaps(struct explained *e, enum pinned_kind kind, const uint64_t
                       uint64_t usable_bytes)
 {
     const struct pinned_heap *sum = &e->pinned.sum[kind];
-    const int64_t below = (int64_t)(sum->between_bytes + sum->before_bytes);
+    const uint64_t below = sum->between_bytes + sum->before_bytes;
     int64_t rest = resident_bytes ? (int64_t)(*resident_bytes - usable_bytes - sum->header_bytes -
                                               sum->pinned_bytes - sum->cached_bytes)
-                                  : below;
-    const int64_t pages = rest < 0 ? 0 : rest < below ? rest : below;
+                                  : (int64_t)below;
+    const int64_t pages = rest < 0 ? 0 : (uint64_t)rest < below ? rest : (int64_t)below;
     rest -= pages;
     add(e, EXPLAIN_HEADERS, (int64_t)sum->header_bytes);
     add(e, EXPLAIN_FRAGMENTATION, (int64_t)sum->pinned_bytes);
