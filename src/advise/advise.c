@@ -64,7 +64,7 @@ static void try_arenas(struct advising *a, const char *text)
 bool advise_replays_release(const struct advising *a)
 {
     const struct explained *e = &a->list.items[0];
-    return -e->parts[EXPLAIN_UNTOUCHED] < (int64_t)(e->live_bytes / 20);
+    return e->parts[EXPLAIN_UNTOUCHED] > -(int64_t)(e->live_bytes / 20);
 }
 
 static bool is_replayed(const struct advising *a, enum advice_kind kind)
