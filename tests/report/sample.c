@@ -2,7 +2,12 @@
  * the reports about it are known to the byte.
  *
  * sample text|json|dump|dump-json [NAME=VALUE...]: prints that report. A NAME is a field of struct
- * report_options, or `fail`: reading fails after so many batches. */
+ * report_options, or one of these:
+ *   fail=N: reading fails after so many batches.
+ *   split=FIELD:BYTES: of both measurements of the resident size.
+ *   block=PATH:ADDRESS:BYTES: one more block of the parent's, which is never freed.
+ *   allocator=NAME: of the parent. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +16,7 @@
 
 #define EVENTS 4000u
 #define SLOTS  64u
+#define MORE   8u /* blocks of the command line */
 
 struct events {
     uint8_t kind[EVENTS], op[EVENTS], path[EVENTS];
@@ -296,9 +302,16 @@ static const char *const limits[] = {"only part of the program's calls are here"
 static const struct mlw_resident resident[] = {{1000, 9000000, 4000000, 100000},
                                                {2500000, 9500000, 6000000, 100000},
                                                {8000000, 9500000, 5500000, 100000}};
-static const struct mlw_split splits[] = {
+static struct mlw_split splits[] = {
     {2500000, 60000, 40000, 2200000, 90000, 3000000, 5000, 600000, 4000, 0},
     {8000000, 60000, 40000, 1000, 90000, 3000000, 5000, 600000, 4000, 12}};
+
+static struct more {
+    uint64_t address, bytes;
+    unsigned path;
+} more[MORE];
+static uint32_t more_count;
+static const char *allocator = "glibc 2.36";
 
 struct live {
     uint32_t slot, thread;
@@ -314,6 +327,9 @@ static void make_parent(struct events *e)
     uint64_t now = 1000;
     for (uint32_t i = 0; i < SLOTS; i++)
         spare[i] = SLOTS - 1 - i;
+    for (uint32_t i = 0; i < more_count; i++)
+        put(e, TRACE_ALLOC, MLW_OP_MALLOC, SLOTS + i, 0, more[i].bytes, 4, now, more[i].address,
+            more[i].path, 0);
     for (unsigned round = 0; round < 1500; round++) {
         now += 200 + rnd(10000);
         uint32_t thread = now < 70000 ? 0 : rnd(3);
@@ -373,7 +389,7 @@ static void make(struct trace *t)
                                      .forked_from = UINT32_MAX,
                                      .command = sample_command,
                                      .exe = "/bin/sample",
-                                     .allocator = "glibc 2.36",
+                                     .allocator = allocator,
                                      .notes = limits,
                                      .start_ns = 1000,
                                      .end_ns = 9000000,
@@ -381,7 +397,7 @@ static void make(struct trace *t)
                                      .end_status = 9,
                                      .events = parent_events.n,
                                      .lost_calls = 3,
-                                     .max_slots = SLOTS,
+                                     .max_slots = SLOTS + MORE,
                                      .stacks = 13,
                                      .nodes = nodes,
                                      .module_count = 3,
@@ -428,6 +444,43 @@ static void make(struct trace *t)
                                   .tool = "mallow test",
                                   .image_count = 3,
                                   .images = images};
+}
+
+/* "FIELD:BYTES" */
+static bool set_split(const char *text)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } fields[] = {{"heap:", offsetof(struct mlw_split, heap)},
+                  {"arenas:", offsetof(struct mlw_split, arenas)},
+                  {"anonymous:", offsetof(struct mlw_split, anonymous)},
+                  {"stacks:", offsetof(struct mlw_split, stacks)},
+                  {"files:", offsetof(struct mlw_split, files)},
+                  {"recorder:", offsetof(struct mlw_split, recorder)}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const size_t n = strlen(fields[i].name);
+        if (strncmp(text, fields[i].name, n) != 0)
+            continue;
+        const uint64_t v = strtoull(text + n, NULL, 0);
+        for (size_t k = 0; k < sizeof splits / sizeof *splits; k++)
+            memcpy((char *)&splits[k] + fields[i].offset, &v, sizeof v);
+        return true;
+    }
+    return false;
+}
+
+/* "PATH:ADDRESS:BYTES" */
+static bool add_block(const char *text)
+{
+    char *end;
+    if (more_count == MORE)
+        return false;
+    struct more *m = &more[more_count++];
+    m->path = (unsigned)strtoul(text, &end, 0);
+    m->address = strtoull(end + (*end == ':'), &end, 0);
+    m->bytes = strtoull(end + (*end == ':'), &end, 0);
+    return !*end;
 }
 
 /* Sets the option `name`; false when there is none. */
@@ -477,11 +530,17 @@ static bool set(struct report_options *o, const char *name, const char *text)
             *flags[i].to = v != 0;
             return true;
         }
+    if (!strcmp(name, "split"))
+        return set_split(text);
+    if (!strcmp(name, "block"))
+        return add_block(text);
     if (!strcmp(name, "by")) {
         o->by = (enum metric)v;
         o->by_given = true;
     } else if (!strcmp(name, "pid")) {
         o->select.pid = (uint32_t)v;
+    } else if (!strcmp(name, "allocator")) {
+        allocator = text;
     } else if (!strcmp(name, "columns")) {
         o->columns = (unsigned)v;
     } else if (!strcmp(name, "depth")) {
@@ -499,7 +558,6 @@ int main(int argc, char **argv)
     struct report_options o = {.unicode = true};
     struct error err = {0};
     int status = -1;
-    make(&t);
     for (int i = 2; i < argc; i++) {
         char *v = strchr(argv[i], '=');
         if (v)
@@ -509,6 +567,7 @@ int main(int argc, char **argv)
             return 2;
         }
     }
+    make(&t);
     const char *what = argc > 1 ? argv[1] : "text";
     if (!strcmp(what, "text"))
         status = report_text(stdout, "sample.mlw", &t, &symbols, &o, &err);

@@ -112,6 +112,69 @@ class Json(unittest.TestCase):
         self.assertEqual(json.loads(done.stdout)["error"], "the sample ends in the middle")
 
 
+class Sizes(unittest.TestCase):
+    """Sizes and addresses that no process has, but a file may say: the sample ends at undefined arithmetic."""
+    MOST, MORE = (1 << 63) - 1, 1 << 63  # the largest that has a sign, and one more
+
+    def parts_add_up(self, *arguments):
+        """Modulo 2^64, of the split and of each measured moment. Returns the process."""
+        self.assertIn(b"Resident against live", run("text", *arguments))
+        p = report("heap=1", *arguments)["processes"][0]
+        at = p["resident_at_peak"]
+        parts = ("rounding_bytes", "heap_and_arenas_free_bytes", "other_mappings_bytes", "allocator_and_mappings_bytes",
+                 "stacks_bytes", "files_bytes", "shared_bytes", "other_bytes")
+        self.assertEqual((sum(at.get(part, 0) for part in parts) - at["resident_bytes"] + at["live_bytes"]) % (1 << 64), 0)
+        for e in (e for e in p["explained"] if e["measured_ns"] is not None):
+            self.assertEqual((sum(part["bytes"] for part in e["parts"]) - e["rss_bytes"]) % (1 << 64), 0)
+        return p
+
+    def test_a_kind_of_mapping(self):
+        block = "block=1:0x700000000000:200000"  # with a mapping of its own
+        for field in ("heap", "arenas", "anonymous", "stacks", "files", "recorder"):
+            for size in (self.MOST, self.MORE, 2 * self.MORE - 1):
+                for allocator in ("glibc 2.36", "jemalloc"):
+                    with self.subTest(field=field, size=size, allocator=allocator):
+                        self.parts_add_up(f"split={field}:{size}", f"allocator={allocator}", block)
+
+    def test_their_sums(self):
+        self.parts_add_up(f"split=heap:{self.MOST}", f"split=arenas:{self.MOST}")
+        for other in ("arenas", "anonymous"):
+            self.parts_add_up("allocator=jemalloc", f"split=heap:{self.MOST}", f"split={other}:{self.MOST}")
+
+    def test_blocks(self):
+        for path in range(4):  # where they lie: the model's sums are by that
+            with self.subTest(path=path):
+                self.parts_add_up(*(f"block={path}:{0x50000000 + i * 4096}:{self.MOST}" for i in range(3)))
+        self.parts_add_up(*(f"block={path}:{0x50000000 + path * 4096}:{self.MOST}" for path in range(4)))
+
+    def test_their_rounding(self):
+        """What was asked for is the largest number that has a sign, what the allocator gave is more."""
+        small = self.parts_add_up("block=0:0x50000000:16")["resident_at_peak"]
+        large = self.parts_add_up(f"block=0:0x50000000:{self.MOST - small['live_bytes'] + 16}")["resident_at_peak"]
+        self.assertEqual(large["live_bytes"], self.MOST)
+        self.assertGreater(large["rounding_bytes"], 0)
+
+    def test_the_least_there_can_be(self):
+        """What is free is the least number that has a sign, before and after headers are taken off; it is printed."""
+        for field, heap in (("heap", "main"), ("arenas", "arenas")):
+            used = -self.parts_add_up(f"split={field}:0")["heap_at_peak"][heap]["free_bytes"]
+            self.assertGreater(used, 0)
+            free = self.parts_add_up(f"split={field}:{self.MORE + used}")["heap_at_peak"][heap]
+            self.assertEqual(free["free_bytes"], -self.MORE)
+            self.assertGreater(free["header_bytes"], 0)
+        self.assertIn("-8.0 EB  stacks", run("text", f"split=stacks:{self.MORE}").decode())
+        e = self.parts_add_up("split=recorder:0", f"split=stacks:{self.MORE}")["explained"][0]
+        more = e["rss_bytes"] - e["live_bytes"] - self.MORE
+        said = run("text", "split=recorder:0", f"split=stacks:{self.MORE - more}").decode()
+        self.assertIn("without the recorder's own 8.0 EB below live", said)
+
+    def test_addresses(self):
+        """So far apart that the pages between are more than a number with a sign can count."""
+        for path, field in ((0, "heap"), (2, "arenas")):
+            self.parts_add_up(f"block={path}:{self.MORE}:16", f"block={path}:65536:16", f"split={field}:{self.MOST}")
+            self.parts_add_up(f"block={path}:{2 * self.MORE - 4096}:16", f"block={path}:65536:16")
+
+
 class Filters(unittest.TestCase):
     def one(self, *arguments):
         document = report(*arguments)
