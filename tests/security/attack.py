@@ -164,12 +164,15 @@ class Attack(unittest.TestCase):
             return f.read(), st.st_ino, st.st_uid, st.st_mode, st.st_mtime_ns
 
 
+def on_disk():
+    return next((d for d in (os.environ.get("TMPDIR"), "/var/tmp", "/tmp") if d and kind_of(d) != "tmpfs"), "/var/tmp")
+
+
 def places(*mixins):
     """A class for each mixin, file system and setting, for unittest to find."""
     made = {}
-    disk = next((d for d in (os.environ.get("TMPDIR"), "/var/tmp", "/tmp") if d and kind_of(d) != "tmpfs"), "/var/tmp")
     for mixin in mixins:
-        for where, name in ((disk, "Disk"), ("/dev/shm", "Tmpfs")):
+        for where, name in ((on_disk(), "Disk"), ("/dev/shm", "Tmpfs")):
             for symlinks in "01":
                 title = f"{mixin.__name__}{name}Symlinks{symlinks}"
                 made[title] = type(title, (mixin, Attack), {"where": where, "symlinks": symlinks,

@@ -212,15 +212,17 @@ class Watching(attack.Attack):
                 watch = subprocess.Popen([MALLOW, "watch", "--json", "--every", "100ms", "-p", str(p.pid)],
                                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
                 watch.stdout.readline()
+                away = directory.replace("mallow-watch", "mallow-away")  # of the same file system
                 with self.untouched(secret):
-                    os.rename(directory, self.nb + "/away")
+                    os.rename(directory, away)
                     os.symlink(self.root, directory)
+                    os.lchown(directory, OTHER, OTHER)
                     p.kill()
                     p.wait()
                     watch.communicate(timeout=PATIENCE)
                     self.assertIn(watch.returncode, (0, 1))
                 os.unlink(directory)
-                subprocess.run(["rm", "-r", self.nb + "/away"], check=True)
+                subprocess.run(["rm", "-r", away], check=True)
                 os.unlink(secret)
 
     def test_its_tables_are_too_large(self):
@@ -306,6 +308,10 @@ class Watching(attack.Attack):
             os.chown(path, owner, owner)
             found, _ = self.watch("-p", str(p.pid))
             self.assertEqual(name in json.dumps(found), owner == 0, name)
+        os.unlink(path)
+        os.symlink(self.secret(text="20000000 1000 secret_of_root\n"), path)
+        os.lchown(path, OTHER, OTHER)
+        self.assertNotIn("secret_of_root", json.dumps(self.watch("-p", str(p.pid))[0]))
         os.unlink(path)
         os.mkfifo(path, 0o666)
         os.chown(path, OTHER, OTHER)
@@ -427,6 +433,21 @@ class Watching(attack.Attack):
         self.assertEqual(p.stdout.readline(), "done\n")
         self.assertEqual(len(glob.glob(f"{SHARED}/mallow-watch-{p.pid}-*")), 1)
         self.assertEqual([p for p in paths if not os.path.exists(p)], [])
+
+
+def again(title, where, symlinks, attacks):
+    """A class with these attacks alone: elsewhere, or with the other setting."""
+    others = {name: None for name in dir(Watching) if name.startswith("test_") and name not in attacks}
+    return {title: type(title, (Watching,), {"where": where, "symlinks": symlinks, "__module__": "__main__", **others})}
+
+
+# Links in directories for all, which the setting is about, and in those that may be on any file system.
+SHARED_LINKS = ["test_a_dead_one_is_a_link_to_a_file_of_roots", "test_session_of_the_dead_is_a_link_to_a_directory_of_roots",
+                "test_names_of_generated_code"]
+LINKS = ["test_its_directory_becomes_a_link_to_roots"]
+globals().update(again("WatchingSymlinks1", SHARED, "1", SHARED_LINKS + LINKS))
+globals().update(again("WatchingDiskSymlinks0", attack.on_disk(), "0", LINKS))
+globals().update(again("WatchingDiskSymlinks1", attack.on_disk(), "1", LINKS))
 
 
 if __name__ == "__main__":
