@@ -268,6 +268,24 @@ class Watching(attack.Attack):
         self.assertEqual(watch.returncode, 0)
         self.assertLess(spent, 3 * self.MOST_BYTES >> 10)
 
+    def test_known_list_behind_a_link(self):
+        """To a list of root's, or to a directory of root's: nothing is marked there."""
+        victim, _ = self.roots()
+        secret = self.secret(text="leak:nothing_of_the_kind\n")
+        for to, name in ((secret, "file"), (self.root, "dir")):
+            os.symlink(to, f"{self.nb}/{name}")
+            os.lchown(f"{self.nb}/{name}", OTHER, OTHER)
+        for name in ("file", "dir/secret", "dir/new"):
+            with self.untouched(secret):
+                watch = subprocess.Popen([MALLOW, "watch", "--json", "--every", "100ms", "--old", "1ns", "--no-debuginfod", "--known",
+                                          f"{self.nb}/{name}", "-p", str(victim.pid)],
+                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+                self.assertIn(f'"pid":{victim.pid}', watch.stdout.readline().replace(" ", ""))
+                for number in (signal.SIGUSR1, signal.SIGTERM):  # taken in this order, if at once
+                    watch.send_signal(number)
+                _, said = watch.communicate(timeout=PATIENCE)
+            self.assertIn("a symbolic link on the way belongs to another user", said)
+
     def test_its_name_is_a_path_through_proc(self):
         """What it maps is called like a file of root's where root looks: another inode, another directory."""
         unshare = ["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private"]
