@@ -128,6 +128,12 @@ static void joined(void *arg, const struct watch_process *p)
                      (int)p->pid);
 }
 
+static void refused(void *arg, const struct watch_process *p)
+{
+    const struct watching *w = arg;
+    watch_view_forget(w->view, p);
+}
+
 static void say(void *arg, bool wrong, const char *line)
 {
     struct watching *w = arg;
@@ -199,6 +205,7 @@ struct watch_listener watch_session_listener(struct watching *w)
                                    .report = report,
                                    .caught = caught,
                                    .pressed = pressed,
+                                   .refused = refused,
                                    .say = say,
                                    .tick = tick,
                                    .key = key,

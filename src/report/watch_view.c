@@ -85,6 +85,11 @@ int watch_view_report(struct watch_view *v, const struct watch_report *r, bool m
     return status;
 }
 
+void watch_view_forget(struct watch_view *v, const struct watch_process *p)
+{
+    watch_named_forget(v, p);
+}
+
 int watch_view_json(struct watch_view *v, FILE *out, const struct watch_report *r,
                     struct error *err)
 {

@@ -32,6 +32,9 @@ void watch_view_free(struct watch_view *v);
 /* Where text or JSON goes, and how wide it is, from now on. */
 void watch_view_retarget(struct watch_view *v, FILE *out, unsigned columns);
 
+/* Lets go of the names of a process of which no last report comes. */
+void watch_view_forget(struct watch_view *v, const struct watch_process *p);
+
 /* The order of sites from now on, here and in the reports of the run. */
 void watch_view_order(struct watch_view *v, struct watch_run *run, enum watch_order order);
 

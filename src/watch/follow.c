@@ -30,8 +30,75 @@ static struct watch_process *find(const struct follow *f, pid_t pid, uint64_t st
     return NULL;
 }
 
+/* ---- what other users' processes may cost ---- */
+
+static struct follow_refused *find_refused(const struct follow *f,
+                                           const struct trust_identity *file)
+{
+    for (uint32_t i = 0; i < f->refused_count; i++)
+        if (trust_same(&f->refused[i].file, file))
+            return &f->refused[i];
+    return NULL;
+}
+
+/* Whether a look at this file would be in vain, as the one before. */
+static bool has_no_room(const struct follow *f, const struct trust_identity *file)
+{
+    const struct follow_refused *r = find_refused(f, file);
+    return r && !account_has(r->account, r->needed);
+}
+
+/* Those that ended are forgotten: another file may get that inode. */
+static void forget_refused(struct follow *f)
+{
+    for (uint32_t i = f->refused_count; i-- > 0;)
+        if (!trust_process_lives(&f->refused[i].who)) {
+            f->refused[i].account->bytes -= sizeof *f->refused;
+            f->refused[i] = f->refused[--f->refused_count];
+        }
+}
+
+/* Remembers it while it runs, so that it is not looked at again and again. */
+static void refuse(struct follow *f, const struct watch_process *p)
+{
+    struct follow_refused *r = find_refused(f, &p->segment.identity);
+    const bool again = r != NULL;
+    if (!r && p->who.pid && p->life == WATCH_RUNNING && account_has(p->charge.account, sizeof *r) &&
+        ARRAY_ROOM(f->refused, f->refused_count + 1, f->refused_room)) {
+        r = &f->refused[f->refused_count++];
+        *r = (struct follow_refused){p->who, p->segment.identity, p->charge.account, 0};
+        r->account->bytes += sizeof *r;
+    }
+    if (r)
+        r->needed = p->charge.needed;
+    f->listener.refused(f->listener.arg, p, again);
+}
+
+/* Takes for the process what every one costs. Of those that have no room for that, one is named. */
+static int open_account(struct follow *f, struct watch_process *p, struct error *err)
+{
+    uid_t user;
+    if (!f->listener.refused || !process_is_bounded(p, &user))
+        return 0;
+    struct account *a = accounts_of(&f->accounts, user);
+    if (!a)
+        return error_memory(err);
+    p->charge.account = a;
+    if (charge_take(&p->charge, ACCOUNT_PROCESS_BYTES))
+        return 0;
+    if (!a->said)
+        f->listener.refused(f->listener.arg, p, false);
+    a->said = true;
+    return error_set(err, ERROR_UNSUPPORTED, "too much memory goes to the processes of user %u",
+                     (unsigned)user);
+}
+
 static int add(struct follow *f, struct watch_process *p, struct error *err)
 {
+    if (open_account(f, p, err)) {
+        process_close(p);
+        return -1;
+    }
     if (!ARRAY_ROOM(f->items, f->count + 1, f->room)) {
         process_close(p);
         return error_memory(err);
@@ -60,9 +127,13 @@ int follow_shared(struct error *err)
 static void end(struct follow *f, uint32_t index)
 {
     struct watch_process *p = f->items[index];
-    if (f->listener.ended)
+    if (!p->charge.refused && f->listener.ended)
         f->listener.ended(f->listener.arg, p);
-    p->remove = !p->keeper || (kill(p->keeper, 0) && errno == ESRCH);
+    if (p->charge.refused) /* or by its last report */
+        refuse(f, p);
+    /* Of one that goes on, only another writer does not need the name. */
+    p->remove = p->life == WATCH_RUNNING ? p->outside
+                                         : !p->keeper || (kill(p->keeper, 0) && errno == ESRCH);
     process_close(p);
     f->items[index] = f->items[--f->count];
 }
@@ -151,9 +222,11 @@ static void look_at_file(struct follow *f, const char *name, struct inner *inner
     if (!follow_name(f->prefix, name, &pid, &clock) || find(f, pid, clock) ||
         !own_entry(f->dir, name, &st) || !S_ISREG(st.st_mode))
         return;
+    const struct trust_identity id = {st.st_dev, st.st_ino, st.st_uid};
+    if (has_no_room(f, &id))
+        return;
     int status = process_open(&p, f->dir, name, inner, &err);
     if (status) { /* not finished yet; or never, when it died over it */
-        const struct trust_identity id = {st.st_dev, st.st_ino, st.st_uid};
         if (f->own && (status < 0 || is_left_unfinished(f->dir, name, pid, &st)))
             (void)trust_remove(f->dir, name, &id, &err);
         return;
@@ -358,7 +431,7 @@ static bool is_known(const struct follow *f, const struct trust_identity *file)
     for (uint32_t i = 0; i < f->count; i++)
         if (trust_same(&f->items[i]->segment.identity, file))
             return true;
-    return false;
+    return has_no_room(f, file);
 }
 
 static void look_at(struct follow *f, pid_t pid)
@@ -474,6 +547,7 @@ void follow_round(struct follow *f, bool find_new)
 {
     uint64_t now = clock_monotonic_ns();
     if (find_new) {
+        forget_refused(f);
         scan(f);
         if (f->waited_count)
             look_at_waited(f);
@@ -481,7 +555,7 @@ void follow_round(struct follow *f, bool find_new)
     for (uint32_t i = 0; i < f->count; i++)
         check(f, f->items[i], now);
     for (uint32_t i = f->count; i-- > 0;)
-        if (f->items[i]->life == WATCH_REPLACED ||
+        if (f->items[i]->charge.refused || f->items[i]->life == WATCH_REPLACED ||
             (f->items[i]->life == WATCH_ENDED && !f->items[i]->hold))
             end(f, i);
 }
@@ -491,13 +565,17 @@ void follow_release(struct follow *f)
     for (uint32_t i = 0; i < f->count; i++) {
         process_close(f->items[i]);
     }
+    accounts_release(&f->accounts);
     free(f->items);
+    free(f->refused);
     free(f->waited);
     if (f->dir >= 0)
         close(f->dir);
     f->dir = -1;
     f->items = NULL;
     f->waited = NULL;
+    f->refused = NULL;
+    f->refused_count = f->refused_room = 0;
     f->count = f->room = 0;
     f->waited_count = 0;
 }

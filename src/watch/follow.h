@@ -2,7 +2,8 @@
  *
  * Owns: the list of processes; where their shared memory is looked for: a directory that
  * `mallow watch -- PROGRAM` made, or, for processes that ran before, what their memory maps name,
- * and from there their children. Refuses: to ask a process for anything. One thread. */
+ * and from there their children; which are let go of because their users' accounts are spent.
+ * Refuses: to ask a process for anything. One thread. */
 #ifndef MALLOW_WATCH_FOLLOW_H
 #define MALLOW_WATCH_FOLLOW_H
 
@@ -17,6 +18,18 @@ struct follow_listener {
     /* The process ended or became another program; its memory is still there, until this returns.
      */
     void (*ended)(void *arg, struct watch_process *p);
+    /* It is let go of, or was never on the list: what may be spent on its user's processes is
+     * spent. again: that was said of it before. */
+    void (*refused)(void *arg, const struct watch_process *p, bool again);
+};
+
+/* A process that was refused, until it ends. It is not looked at before there is as much room as it
+ * needed. */
+struct follow_refused {
+    struct trust_process who;
+    struct trust_identity file;
+    struct account *account;
+    uint64_t needed;
 };
 
 struct follow {
@@ -30,6 +43,9 @@ struct follow {
     const struct watch_select *select; /* of all those, these; NULL: all */
     bool outside;                      /* its content is not written by the processes themselves */
     const char *prefix;                /* of the names of files in it */
+    struct accounts accounts;
+    struct follow_refused *refused;
+    uint32_t refused_count, refused_room;
     pid_t *waited; /* processes that carry the library and have not joined yet */
     size_t waited_count;
 };

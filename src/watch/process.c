@@ -77,7 +77,7 @@ static int begin(struct watch_process **process, const struct segment *s, int di
     p->pid = (pid_t)s->head.pid;
     p->ppid = (pid_t)s->head.ppid;
     p->is_claim = true;
-    if (!stacks_begin(&p->stacks, &p->segment, err))
+    if (!stacks_begin(&p->stacks, &p->segment, &p->charge, err))
         return 0;
     process_close(p);
     *process = NULL;
@@ -100,6 +100,16 @@ static void join(struct watch_process *p, const struct trust_process *who)
     p->pid = who->pid;
     p->ppid = who->ppid;
     p->stacks.image.pid = (uint32_t)p->pid;
+}
+
+/* By the owner of its memory, which that user can write; and by the users that it has now: it can
+ * itself. */
+bool process_is_bounded(const struct watch_process *p, uid_t *user)
+{
+    *user = p->segment.identity.owner;
+    for (int i = 0; p->who.pid && is_trusted(*user) && i < 4; i++)
+        *user = p->who.uid[i];
+    return !is_trusted(*user);
 }
 
 bool process_is_invented(const struct watch_process *p)
@@ -149,6 +159,20 @@ int process_adopt(struct watch_process **process, const struct segment *s, int d
     return 0;
 }
 
+static void drop_samples(struct watch_process *p)
+{
+    for (int i = 0; i < REPORTED_KINDS; i++) {
+        free(p->reported[i].bytes);
+        p->reported[i] = (struct watch_reported){0};
+    }
+    free(p->blocks);
+    free(p->sums);
+    p->blocks = NULL;
+    p->sums = NULL;
+    p->block_count = p->block_room = p->blocks_charged = 0;
+    p->sum_count = p->sum_room = p->sums_charged = 0;
+}
+
 void process_close(struct watch_process *p)
 {
     struct error ignored;
@@ -161,11 +185,9 @@ void process_close(struct watch_process *p)
     if (p->pidfd >= 0)
         close(p->pidfd);
     segment_close(&p->segment);
+    drop_samples(p);
     stacks_release(&p->stacks);
-    for (int i = 0; i < REPORTED_KINDS; i++)
-        free(p->reported[i].bytes);
-    free(p->blocks);
-    free(p->sums);
+    charge_return(&p->charge, 0);
     free(p);
 }
 
@@ -220,6 +242,17 @@ double process_footprint(const struct watch_process *p)
 
 /* ---- live samples ---- */
 
+/* Whether there may be one more than `count` things of which *charged were paid for. Each is paid
+ * for once, however often it is looked at. */
+static bool pay(struct watch_process *p, uint32_t count, uint32_t *charged, uint32_t bytes)
+{
+    if (count < *charged)
+        return !p->charge.refused;
+    const bool paid = charge_take(&p->charge, bytes);
+    *charged += paid;
+    return paid;
+}
+
 /* A look at all that a segment holds. */
 struct look {
     struct watch_process *p;
@@ -232,6 +265,8 @@ static void add_sums(struct look *l, const struct mlw_watch_site *s, uint32_t no
     struct watch_process *p = l->p;
     /* each site once, and once more when it was given away during the look */
     if (p->sum_count == 2 * p->segment.table[SEGMENT_SITES].count)
+        return;
+    if (!pay(p, p->sum_count, &p->sums_charged, ACCOUNT_STACK_BYTES))
         return;
     if (!ARRAY_ROOM(p->sums, (size_t)p->sum_count + 1, p->sum_room)) {
         l->no_memory = true;
@@ -255,6 +290,8 @@ static void take_site(void *arg, uint32_t index, const void *record)
 {
     struct look *l = arg;
     const struct mlw_watch_site *s = record;
+    if (l->p->charge.refused)
+        return;
     l->node[index] = stacks_node(&l->p->stacks, &l->p->segment, &s->stack);
     l->version[index] = s->version;
     add_sums(l, s, l->node[index]);
@@ -284,11 +321,13 @@ static void take_sample(void *arg, uint32_t index, const void *record)
     struct watch_process *p = l->p;
     const struct mlw_watch_sample *b = record;
     uint32_t node;
-    if (!(b->flags & MLW_WATCH_SAMPLE_LIVE))
+    if (!(b->flags & MLW_WATCH_SAMPLE_LIVE) || p->charge.refused)
         return;
     /* A site is given away only when no live sample names it. */
     if (!node_of(l, b, &node) && !segment_sample_holds(&p->segment, index, b->version))
         return; /* freed meanwhile */
+    if (!pay(p, p->block_count, &p->blocks_charged, sizeof *p->blocks))
+        return;
     if (!ARRAY_ROOM(p->blocks, (size_t)p->block_count + 1, p->block_room)) {
         l->no_memory = true;
         return;
@@ -323,8 +362,10 @@ static uint64_t last_sign(const struct watch_process *p)
 
 int process_look(struct watch_process *p, struct error *err)
 {
-    const uint32_t sites = p->segment.table[SEGMENT_SITES].count;
+    const uint32_t sites = p->segment.table[SEGMENT_SITES].count, named = p->stacks.image.stacks;
     segment_refresh(&p->segment);
+    if (p->charge.refused && !p->stacks.nodes)
+        return 0;
     struct look l = {.p = p,
                      .node = calloc((size_t)sites + 1, sizeof *l.node),
                      .version = calloc((size_t)sites + 1, sizeof *l.version)};
@@ -341,6 +382,11 @@ int process_look(struct watch_process *p, struct error *err)
     }
     free(l.node);
     free(l.version);
+    if (p->charge.refused) { /* at once: the user's next process may find room */
+        drop_samples(p);
+        stacks_drop_nodes(&p->stacks);
+        charge_return(&p->charge, ACCOUNT_PROCESS_BYTES + (uint64_t)named * ACCOUNT_NAME_BYTES);
+    }
     return l.no_memory || p->stacks.failed ? error_memory(err) : 0;
 }
 

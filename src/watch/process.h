@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "trust/place.h"
 #include "trust/process.h"
+#include "watch/account.h"
 #include "watch/age.h"
 #include "watch/inner.h"
 #include "watch/segment.h"
@@ -78,6 +79,7 @@ struct watch_process {
     uint64_t exec_cpu_ns;  /* what the process had used of the processor by then */
     bool out_of_memory;    /* the kernel killed it because memory was short */
     struct pressed_group *group; /* of pressed.h; NULL: none is known */
+    struct charge charge;        /* refused: it has no samples, and is soon let go of */
 
     /* Of the latest process_look. */
     uint64_t time_ns;
@@ -86,6 +88,7 @@ struct watch_process {
     uint32_t block_count, block_room;
     struct watch_sums *sums;
     uint32_t sum_count, sum_room;
+    uint32_t blocks_charged, sums_charged;
     uint32_t torn; /* records whose writer never finished */
 
     struct lifetimes lifetimes;
@@ -111,6 +114,8 @@ bool process_is_invented(const struct watch_process *p);
  * of that process. */
 int process_adopt(struct watch_process **p, const struct segment *s, int dir, const char *name,
                   const struct trust_process *who, struct error *err);
+/* The user whose account it is, or false: root's and the caller's may cost what they cost. */
+bool process_is_bounded(const struct watch_process *p, uid_t *user);
 /* Removes the file if that was wanted. NULL is fine. */
 void process_close(struct watch_process *p);
 
@@ -120,7 +125,8 @@ void process_check(struct watch_process *p);
 /* Whether the process itself noted its end: it was not killed. */
 bool process_said_goodbye(const struct watch_process *p);
 
-/* Copies the live samples, and the sums. -1: no memory. */
+/* Copies the live samples, and the sums; nothing when that is more than may be spent on the user's
+ * processes (charge.refused). -1: no memory. */
 int process_look(struct watch_process *p, struct error *err);
 
 /* Reads the releases since the last call for their lifetimes. */

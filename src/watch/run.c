@@ -199,9 +199,9 @@ static void report(struct watch_run *r, struct watch_process *p, enum watch_kind
     struct error err = {0};
     if (watch_run_report(r, p, kind, kind == WATCH_OLD ? REPORTED_OLD : REPORTED_ALL, &out, &err))
         say(r, true, err.text);
-    else
+    else if (!p->charge.refused) /* it is let go of in the next round, with a word */
         r->o.listener.report(r->o.listener.arg, &out, marking);
-    if (marking && mark_known(r, p, out.older_than_ns, &err))
+    if (marking && !p->charge.refused && mark_known(r, p, out.older_than_ns, &err))
         say(r, true, err.text);
     watch_report_free(&out);
 }
@@ -344,6 +344,19 @@ static void ended(void *arg, struct watch_process *p)
     if (crashed(p))
         report(r, p, WATCH_FREES, false);
     report(r, p, WATCH_FINAL, false);
+}
+
+static void refused(void *arg, const struct watch_process *p, bool again)
+{
+    struct watch_run *r = arg;
+    char line[256];
+    r->o.listener.refused(r->o.listener.arg, p);
+    snprintf(line, sizeof line,
+             "process %d is not watched: this watch spends %llu MiB of memory on the processes of "
+             "user %u, and they need more",
+             (int)p->pid, ACCOUNT_MOST_BYTES >> 20, (unsigned)p->charge.account->user);
+    if (!again)
+        say(r, true, line);
 }
 
 static void look_for_high_water(struct watch_run *r, struct watch_process *p)
@@ -706,7 +719,7 @@ struct watch_run *watch_run_new(const struct watch_options *options, struct erro
     r->o = *options;
     r->pressed = pressed;
     r->signals = r->session_dir = -1;
-    follow_begin(&r->follow, (struct follow_listener){r, joined, ended});
+    follow_begin(&r->follow, (struct follow_listener){r, joined, ended, refused});
     r->follow.select = options->select;
     return r;
 }

@@ -52,6 +52,8 @@ struct watch_listener {
     void (*caught)(void *arg, const struct watch_caught *c);
     /* A threshold of `when` is crossed; the line says which. NULL when there is none. */
     void (*pressed)(void *arg, struct watch_process *p, const char *line);
+    /* No report of it comes any more; its names, and all else that refers to it, are to go. */
+    void (*refused)(void *arg, const struct watch_process *p);
     void (*say)(void *arg, bool wrong, const char *line);
     /* Once a tick_ns, when that is not 0; `key`: bytes were typed on input. */
     void (*tick)(void *arg);

@@ -23,9 +23,10 @@ static const char **split_command(const char *text, size_t bytes)
     return list;
 }
 
-int stacks_begin(struct stacks *t, const struct segment *s, struct error *err)
+int stacks_begin(struct stacks *t, const struct segment *s, struct charge *charge,
+                 struct error *err)
 {
-    *t = (struct stacks){0};
+    *t = (struct stacks){.charge = charge};
     t->image.pid = s->head.pid;
     t->image.start_ns = s->head.start_ns;
     t->image.exe = strdup(s->head.exe);
@@ -52,6 +53,15 @@ void stacks_release(struct stacks *t)
     free(t->nodes);
     index_release(&t->index);
     *t = (struct stacks){0};
+}
+
+void stacks_drop_nodes(struct stacks *t)
+{
+    free(t->nodes);
+    index_release(&t->index);
+    t->nodes = NULL;
+    t->image.nodes = NULL;
+    t->node_room = t->image.stacks = 0;
 }
 
 static bool room_for_modules(struct stacks *t, uint32_t count)
@@ -86,7 +96,8 @@ static uint32_t module_of(struct stacks *t, const struct segment *s, uint32_t nu
         return 0;
     if (number <= t->image.module_count && t->module_version[number - 1])
         return number;
-    if (segment_module(s, number - 1, &m) != SEGMENT_WHOLE || !room_for_modules(t, number))
+    if (segment_module(s, number - 1, &m) != SEGMENT_WHOLE || !charge_take(t->charge, sizeof m) ||
+        !room_for_modules(t, number))
         return 0;
     uint8_t *id = NULL;
     char *path = strdup(m.path);
@@ -124,7 +135,7 @@ static uint32_t node_of(struct stacks *t, struct trace_frame_node n)
         if (o->pc == n.pc && o->parent == n.parent && o->module == n.module && o->flags == n.flags)
             return i;
     }
-    if (t->image.stacks == STACKS_NODES_MAX)
+    if (t->image.stacks == STACKS_NODES_MAX || !charge_take(t->charge, ACCOUNT_NODE_BYTES))
         return 0;
     i = t->image.stacks + 1;
     if (!ARRAY_ROOM(t->nodes, (size_t)i + 1, t->node_room) || !index_add(&t->index, hash, i)) {

@@ -11,6 +11,7 @@
 
 #include "base/index.h"
 #include "trace/trace.h"
+#include "watch/account.h"
 #include "watch/segment.h"
 
 /* More frames than any program has: stacks beyond them, from memory that is filled with ever new
@@ -26,12 +27,16 @@ struct stacks {
     uint32_t *module_version; /* of the entry when it was read; 0: not read yet */
     uint32_t module_room;
     const char **command;
-    bool failed; /* memory ran out: some stacks are not there */
+    struct charge *charge; /* its nodes and modules are; what it refuses is not there */
+    bool failed;           /* memory ran out: some stacks are not there */
 };
 
 /* Copies what the head says of the program. -1: no memory. */
-int stacks_begin(struct stacks *t, const struct segment *s, struct error *err);
+int stacks_begin(struct stacks *t, const struct segment *s, struct charge *charge,
+                 struct error *err);
 void stacks_release(struct stacks *t);
+/* Lets go of all nodes; what names refer to besides them stays. */
+void stacks_drop_nodes(struct stacks *t);
 
 /* The node of the innermost frame; 0: no frames (or no memory). Modules that it names are read from
  * the segment if they are not known yet. */

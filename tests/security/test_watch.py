@@ -268,6 +268,35 @@ class Watching(attack.Attack):
         self.assertEqual(watch.returncode, 0)
         self.assertLess(spent, 3 * self.MOST_BYTES >> 10)
 
+    def test_many_of_the_largest(self):
+        """Of other users' processes no more is kept than 1 GiB for each user: who finds no room in it is named, the
+        others are reported. As many nodes of stacks as there can be cost 300 MB and more, for 12 MB of their own."""
+        large = [self.liar("full", f"bytes={16 << 20}", "sites=18800", "samples=18800", path=self.NAMED)[0].pid for _ in range(5)]
+        small, _ = self.liar("hold", path=self.NAMED)
+        roots, _ = self.roots()
+        with tempfile.TemporaryFile("w+") as said:
+            watch = subprocess.Popen([MALLOW, "watch", "-a", "--how", "preloaded", "--every", "100ms", "--old", "1ns",
+                                      "--no-debuginfod"], stdout=subprocess.PIPE, stderr=said, stdin=subprocess.DEVNULL, text=True)
+            late = threading.Timer(PATIENCE, watch.kill)
+            late.start()
+            reported, asked, ends = set(), set(large) | {small.pid, roots.pid}, False
+            for line in watch.stdout:  # at the end it looks at all of them in any case
+                reported |= {pid for pid in asked if f"[{pid}]" in line}
+                if not ends and reported >= {small.pid, roots.pid}:
+                    ends = True
+                    watch.terminate()
+            spent = self.most_kb(watch)
+            late.cancel()
+            watch.stdout.close()
+            said.seek(0)
+            lines = said.read().splitlines()
+        self.assertEqual(watch.returncode, 0, lines)
+        refused = [pid for pid in asked for line in lines if f"process {pid} is not watched: " in line]
+        self.assertLess(spent, 1200 << 10)
+        self.assertEqual(sorted(reported), sorted(asked - set(refused)))
+        self.assertEqual(len(refused), 2, lines)
+        self.assertLess(set(refused), set(large))
+
     def test_known_list_behind_a_link(self):
         """To a list of root's, or to a directory of root's: nothing is marked there."""
         victim, _ = self.roots()
