@@ -491,7 +491,7 @@ def again(title, where, symlinks, attacks):
 # Links in directories for all, which the setting is about, and in those that may be on any file system.
 SHARED_LINKS = ["test_a_dead_one_is_a_link_to_a_file_of_roots", "test_session_of_the_dead_is_a_link_to_a_directory_of_roots",
                 "test_names_of_generated_code"]
-LINKS = ["test_its_directory_becomes_a_link_to_roots"]
+LINKS = ["test_its_directory_becomes_a_link_to_roots", "test_known_list_behind_a_link"]
 globals().update(again("WatchingSymlinks1", SHARED, "1", SHARED_LINKS + LINKS))
 globals().update(again("WatchingDiskSymlinks0", attack.on_disk(), "0", LINKS))
 globals().update(again("WatchingDiskSymlinks1", attack.on_disk(), "1", LINKS))
