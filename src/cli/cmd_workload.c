@@ -1,8 +1,6 @@
 /* cmd_workload.c - `mallow workload`: makes a replayable workload of one process of a recording. */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/recorded.h"
+#include "trust/file.h"
 #include "workload/convert.h"
 #include "workload/djmalloc.h"
 #include "workload/gather.h"
@@ -129,8 +128,7 @@ static int write_packed(const struct command *self, const struct workload_cli *o
 {
     struct error err = {0};
     struct output output;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int failed = fd < 0 ? error_system(&err, "cannot read %s", path) : 0;
+    int fd = trust_open_any(path, &err), failed = fd < 0 ? -1 : 0;
     if (!failed && !(failed = output_open(&output, o->output, &err))) {
         failed = workload_pack(fd, output.file, &err);
         const off_t bytes = ftello(output.file);
@@ -162,7 +160,8 @@ static enum djmalloc_kind target_kind(const struct workload_cli *o)
     return DJMALLOC_NEITHER;
 }
 
-static int make(const struct command *self, const struct workload_cli *o, const char *path)
+static int make(const struct command *self, const struct workload_cli *o, const char *path,
+                const char *typed)
 {
     enum djmalloc_kind target = target_kind(o), source = djmalloc_kind(path);
     const bool packed = ends_with(o->output, ".zst");
@@ -172,7 +171,7 @@ static int make(const struct command *self, const struct workload_cli *o, const 
         if (packed)
             return write_packed(self, o, path);
         if (target == DJMALLOC_NEITHER)
-            return command_usage(self, "%s is a workload already; OUT.mwl.zst packs it", path);
+            return command_usage(self, "%s is a workload already; OUT.mwl.zst packs it", typed);
         return write_foreign(self, o, path, target);
     }
     /* other formats are converted on the way, in a file without a name */
@@ -220,8 +219,9 @@ static int run(const struct command *self, const void *options, char **operands,
         path = name;
     }
     struct workload_source source; /* a packed workload is unpacked; all else is as it is */
-    int status = workload_source_open(&source, path, &err) ? command_fail(self, &err)
-                                                           : make(self, o, source.path);
+    int status = workload_source_open(&source, path, &err)
+                     ? command_fail(self, &err)
+                     : make(self, o, source.path, operands[0]);
     workload_source_close(&source);
     if (gathered >= 0)
         close(gathered);

@@ -282,7 +282,7 @@ int djmalloc_write(const char *path, enum djmalloc_kind kind, const char *out, u
 {
     struct workload w;
     int fd = trust_open_any(path, err);
-    if (fd < 0)
+    if (fd < 0 || (fd = trust_stable(fd, TRUST_COPY_BYTES_MAX, err)) < 0)
         return -1;
     int bad = workload_open(fd, &w, err);
     close(fd);

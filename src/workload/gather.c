@@ -2,28 +2,56 @@
 #include "workload/gather.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "trust/place.h"
 
+static char block[1 << 16];
+
+static int write_all(int to, size_t bytes, struct error *err)
+{
+    ssize_t n;
+    for (size_t done = 0; done < bytes; done += (size_t)n)
+        if ((n = write(to, block + done, bytes - done)) < 0)
+            return error_system(err, "cannot assemble the input");
+    return 0;
+}
+
+static int append_input(int to, struct error *err)
+{
+    ssize_t n;
+    int bad = 0;
+    while (!bad && (n = read(STDIN_FILENO, block, sizeof block)) > 0)
+        bad = write_all(to, (size_t)n, err);
+    return bad || !n ? bad : error_system(err, "cannot read standard input");
+}
+
 static int append(int to, const char *path, struct error *err)
 {
-    bool input = !strcmp(path, "-");
-    int from = input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC), bad = 0;
+    const int from = trust_open_any(path, err);
+    struct stat st;
     if (from < 0)
-        return error_system(err, "cannot open %s", path);
-    static char block[1 << 16];
-    ssize_t n = 0;
-    while (!bad && (n = read(from, block, sizeof block)) > 0)
-        for (ssize_t done = 0, m; !bad && done < n; done += m)
-            if ((m = write(to, block + done, (size_t)(n - done))) < 0)
-                bad = error_system(err, "cannot assemble the input");
-    if (n < 0)
-        bad = error_system(err, "cannot read %s", input ? "standard input" : path);
-    if (!input)
-        close(from);
+        return -1;
+    int bad = 0;
+    if (fstat(from, &st))
+        bad = error_system(err, "cannot look at %s", path);
+    else if (!trust_may_map(from) && (uint64_t)st.st_size > TRUST_COPY_BYTES_MAX)
+        bad = error_set(err, ERROR_UNSUPPORTED,
+                        "%s is of another user and larger than the %llu MiB that are copied", path,
+                        (unsigned long long)(TRUST_COPY_BYTES_MAX >> 20));
+    /* Not further than the size that was seen: its owner may go on appending. */
+    size_t n = 1;
+    for (off_t at = 0; !bad && n && at < st.st_size; at += (off_t)n) {
+        const off_t left = st.st_size - at;
+        n = trust_read(from, block, left < (off_t)sizeof block ? (size_t)left : sizeof block,
+                       (uint64_t)at);
+        bad = write_all(to, n, err);
+    }
+    if (!bad && !n)
+        bad = error_set(err, ERROR_FORMAT, "%s cannot be read, or became shorter", path);
+    close(from);
     return bad;
 }
 
@@ -37,11 +65,20 @@ int workload_unnamed(const char *beside, struct error *err)
     return fd;
 }
 
+int workload_unnamed_inherited(struct error *err)
+{
+    const int fd = trust_unnamed(err);
+    if (fd < 0 || !fcntl(fd, F_SETFD, 0))
+        return fd;
+    close(fd);
+    return error_system(err, "cannot create a temporary file");
+}
+
 int workload_gather(const char *beside, char *const *files, size_t count, struct error *err)
 {
     int fd = workload_unnamed(beside, err);
     for (size_t i = 0; fd >= 0 && i < count; i++)
-        if (append(fd, files[i], err)) {
+        if (strcmp(files[i], "-") ? append(fd, files[i], err) : append_input(fd, err)) {
             close(fd);
             fd = -1;
         }

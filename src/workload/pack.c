@@ -132,8 +132,8 @@ static bool is_plain(int fd)
     return pread(fd, &magic, sizeof magic, 0) == sizeof magic && magic == WORKLOAD_MAGIC;
 }
 
-/* The source is the file in memory that it has in fd. */
-static void name_memory(struct workload_source *s)
+/* The source is the file that it has in fd. */
+static void name_descriptor(struct workload_source *s)
 {
     snprintf(s->name, sizeof s->name, "/proc/self/fd/%d", s->fd);
     s->path = s->name;
@@ -150,13 +150,13 @@ int workload_source_open(struct workload_source *s, const char *path, struct err
             failed = error_system(err, "cannot make a file in memory to unpack %s into", path);
         else if ((failed = unpack(path, s->fd, err)))
             error_prefix(err, "%s", path);
-        name_memory(s);
-    } else if (from >= 0 && is_plain(from) && !trust_may_map(from)) {
+        name_descriptor(s);
+    } else if (from >= 0 && is_plain(from)) {
         s->fd = trust_stable(from, TRUST_COPY_BYTES_MAX, err);
         from = -1;
         if (s->fd < 0 || fcntl(s->fd, F_SETFD, 0)) /* programs that are started inherit it */
             failed = error_prefix(err, "%s", path);
-        name_memory(s);
+        name_descriptor(s);
     }
     if (from >= 0)
         close(from);
@@ -169,12 +169,16 @@ int workload_source_expect(struct workload_source *s, const char *path, struct e
 {
     if (workload_source_open(s, path, err))
         return -1;
-    int fd = trust_open_any(s->path, err), failed = fd < 0 ? -1 : 0;
-    if (fd >= 0 && !is_plain(fd))
+    /* Without a descriptor it was no workload, and what the path leads to by now does not matter.
+     */
+    int failed = 0, fd = s->fd >= 0 ? s->fd : trust_open_any(path, err);
+    if (fd < 0)
+        failed = -1;
+    else if (fd != s->fd || !is_plain(fd))
         failed = error_set(err, ERROR_USAGE,
                            "%s is not a workload; 'mallow workload RECORDING -o OUT.mwl' makes one",
                            path);
-    if (fd >= 0)
+    if (fd >= 0 && fd != s->fd)
         close(fd);
     if (failed)
         workload_source_close(s);

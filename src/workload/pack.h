@@ -14,15 +14,16 @@
 #include "base/error.h"
 
 struct workload_source {
-    const char *path; /* of the plain workload: the file's own, or that of the descriptor */
-    int fd;        /* unpacked, or of another user: a copy in memory, inherited by programs that are
-                      started; or -1 */
-    char name[32]; /* private: room for path */
+    const char *path; /* of a workload that of the descriptor, else the file's own */
+    int fd;           /* the file, or a copy in memory of a packed one or another user's; inherited
+                         by programs that are started; -1: it is no workload */
+    char name[32];    /* private: room for path */
 };
 
-/* Makes a workload file readable by path, and its mapping so that it cannot fault. A plain file of
- * the caller's or root's, or one that cannot be opened, is left to its reader. `path` must live as
- * long as *s. -1 with *err for a packed file that is damaged or too large. */
+/* Makes a workload file readable by path, and its mapping so that it cannot fault: the file that
+ * was looked at, whatever takes its place. Another file, or one that cannot be opened, is left to
+ * its reader. `path` must live as long as *s. -1 with *err for a packed file that is damaged or too
+ * large. */
 int workload_source_open(struct workload_source *s, const char *path, struct error *err);
 
 /* The same for who reads nothing but workloads: -1 as well when it cannot be opened, and with
