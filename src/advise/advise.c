@@ -12,6 +12,7 @@
 #include "replay/run.h"
 #include "report/report.h"
 #include "workload/convert.h"
+#include "workload/gather.h"
 
 static void try_setting(struct advising *a, const char *setting, const char *text)
 {
@@ -189,31 +190,17 @@ static int read_recording(struct advising *a, struct error *err)
     return 0;
 }
 
-/* The calls up to the measurement, in a file that is gone afterwards. */
-static int write_workload(struct advising *a, struct error *err)
+/* The calls up to the measurement, in a file without a name. */
+static int write_workload(struct advising *a, int *fd, struct error *err)
 {
     const struct workload_options how = {
         .lossy = a->o->lossy, .to_ns = a->list.items[0].measured_ns, .pools = a->pools};
     struct workload_written written;
-    const char *directory = getenv("TMPDIR");
-    char pattern[sizeof a->workload - 16];
-    if (!directory || directory[0] != '/' || strlen(directory) > sizeof pattern - 32)
-        directory = "/tmp";
-    snprintf(pattern, sizeof pattern, "%s/mallow-advise-XXXXXX", directory);
-    if (!mkdtemp(pattern))
-        return error_system(err, "cannot make a directory in %s", directory);
-    snprintf(a->workload, sizeof a->workload, "%s/calls.mwl", pattern);
+    if ((*fd = workload_unnamed_inherited(err)) < 0)
+        return -1;
+    snprintf(a->workload, sizeof a->workload, "/proc/self/fd/%d", *fd);
     return workload_convert(a->trace, a->image, a->workload, &how, &written, a->o->progress,
                             a->o->arg, err);
-}
-
-static void remove_workload(struct advising *a)
-{
-    if (!a->workload[0])
-        return;
-    unlink(a->workload);
-    *strrchr(a->workload, '/') = 0;
-    rmdir(a->workload);
 }
 
 static void begin_stage(const struct advising *a, const char *name)
@@ -225,14 +212,15 @@ static void begin_stage(const struct advising *a, const char *name)
 static int measure(struct advising *a, struct error *err)
 {
     begin_stage(a, "converting");
-    int status = write_workload(a, err);
+    int fd, status = write_workload(a, &fd, err);
     if (!status) {
         const struct remedy_trial trial = {a->workload, a->o->rounds, a->o->progress, a->o->arg};
         begin_stage(a, "replaying");
         status = remedies_measure(&trial, a->remedies, a->count, &a->replayed, err);
     }
     begin_stage(a, NULL);
-    remove_workload(a);
+    if (fd >= 0)
+        close(fd);
     const struct mlw_split *s = &a->of->splits[a->list.items[0].moment.split];
     a->recorded = (double)(s->heap + s->arenas + s->anonymous);
     return status;

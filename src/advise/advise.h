@@ -2,7 +2,7 @@
  *
  * The settings that the findings of a moment suggest are tried: the recording up to that moment is
  * replayed under each. Owns: the choice of settings, and the workload while it is measured, in a
- * directory of its own below TMPDIR. One thread. */
+ * file without a name. One thread. */
 #ifndef MALLOW_ADVISE_ADVISE_H
 #define MALLOW_ADVISE_ADVISE_H
 
@@ -40,7 +40,7 @@ struct advising {
     uint8_t *pools;                   /* of the workload: for each stack; NULL: none */
     struct remedy remedies[REMEDIES]; /* what saves most comes first */
     size_t count;
-    char workload[64];         /* private */
+    char workload[32];         /* private */
     double replayed, recorded; /* resident bytes of the heap, at the moment */
 };
 

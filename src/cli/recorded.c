@@ -1,6 +1,5 @@
 #include "cli/recorded.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,8 @@
 #include "base/human.h"
 #include "base/plural.h"
 #include "base/text.h"
+#include "trust/file.h"
+#include "workload/gather.h"
 
 /* The image to take: the only one with calls, or the one of --pid (its last, after its execs).
  * Returns its index; -1 when there is none, which was reported: *status. */
@@ -125,8 +126,9 @@ int recorded_workload(const struct command *self, const struct recorded *how, co
 bool recorded_is(const char *path)
 {
     char magic[4] = "";
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const bool is = fd >= 0 && pread(fd, magic, sizeof magic, 0) == sizeof magic &&
+    struct error ignored;
+    const int fd = trust_open_any(path, &ignored);
+    const bool is = fd >= 0 && trust_read(fd, magic, sizeof magic, 0) == sizeof magic &&
                     (!memcmp(magic, "MLC1", 4) || !memcmp(magic, "MLS1", 4));
     if (fd >= 0)
         close(fd);
@@ -136,15 +138,12 @@ bool recorded_is(const char *path)
 int recorded_unnamed(const struct command *self, const struct recorded *how, const char *path,
                      int *fd)
 {
-    const char *set = getenv("TMPDIR"), *directory = set && *set ? set : "/tmp";
     struct workload_written written;
     struct error err;
     char name[32];
-    *fd = open(directory, O_TMPFILE | O_RDWR, 0600);
-    if (*fd < 0) {
-        error_system(&err, "cannot write a workload in %s", directory);
+    *fd = workload_unnamed_inherited(&err);
+    if (*fd < 0)
         return command_fail(self, &err);
-    }
     snprintf(name, sizeof name, "/proc/self/fd/%d", *fd);
     const int status = recorded_workload(self, how, path, name, &written);
     if (status)

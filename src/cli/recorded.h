@@ -20,8 +20,8 @@ int recorded_workload(const struct command *self, const struct recorded *how, co
 /* Whether a file begins as a recording does. One that cannot be read does not. */
 bool recorded_is(const char *path);
 
-/* The same into a file without a name (in TMPDIR), whose descriptor programs that are started
- * inherit. */
+/* The same into a file without a name (of trust_unnamed), whose descriptor programs that are
+ * started inherit. */
 int recorded_unnamed(const struct command *self, const struct recorded *how, const char *path,
                      int *fd);
 
