@@ -1,6 +1,5 @@
 #include "analyse/suppress.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,8 @@
 
 #include "base/text.h"
 #include "trust/place.h"
+
+enum { SUPPRESSIONS_BYTES_MAX = 64 << 20 };
 
 static int add(struct suppressions *s, const char *pattern, bool whole_stack, unsigned line)
 {
@@ -24,24 +25,37 @@ static int add(struct suppressions *s, const char *pattern, bool whole_stack, un
     return 0;
 }
 
+/* The whole file, with a NUL behind it; to be freed. */
+static char *read_all(const char *path, size_t *bytes, struct error *err)
+{
+    const int fd = trust_open_any(path, err);
+    if (fd < 0)
+        return NULL;
+    char *text = trust_read_whole(fd, SUPPRESSIONS_BYTES_MAX, bytes, err);
+    close(fd);
+    if (!text)
+        error_prefix(err, "%s", path);
+    return text;
+}
+
 int suppressions_read(struct suppressions *s, const char *path, struct error *err)
 {
     memset(s, 0, sizeof *s);
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return error_system(err, "cannot read suppressions from %s", path);
-    char *text = NULL;
-    size_t room = 0;
-    ssize_t n;
+    size_t left = 0;
+    char *const all = read_all(path, &left, err), *text = all, *next;
     unsigned line = 0;
-    int status = 0;
-    while (!status && (n = getline(&text, &room, f)) >= 0) {
+    int status = all ? 0 : -1;
+    for (; !status && left; left -= (size_t)(next - text), text = next) {
+        char *const end = memchr(text, '\n', left);
+        size_t n = end ? (size_t)(end - text) : left;
+        next = text + n + (end != NULL);
         line++;
-        if (memchr(text, 0, (size_t)n)) {
+        if (memchr(text, 0, n)) {
             status = error_set(err, ERROR_FORMAT, "%s:%u: a NUL byte; not a text file", path, line);
             break;
         }
-        while (n && strchr(" \t\r\n", text[n - 1]))
+        text[n] = 0; /* there is one behind the whole, too */
+        while (n && strchr(" \t\r", text[n - 1]))
             text[--n] = 0;
         const char *p = text + strspn(text, " \t");
         if (!*p || *p == '#')
@@ -59,10 +73,7 @@ int suppressions_read(struct suppressions *s, const char *path, struct error *er
         else if (add(s, pattern, whole_stack, line))
             status = error_memory(err);
     }
-    if (!status && ferror(f))
-        status = error_system(err, "cannot read suppressions from %s", path);
-    free(text);
-    fclose(f);
+    free(all);
     if (status)
         suppressions_release(s);
     return status;

@@ -28,7 +28,8 @@ struct suppressions {
     size_t count;
 };
 
-/* Reads a file; on an error nothing is kept, and err names the file and the line. */
+/* Reads a regular file of at most 64 MiB; on an error nothing is kept, and err names the file and
+ * the line. */
 int suppressions_read(struct suppressions *s, const char *path, struct error *err);
 /* Appends a stack to the file at path, which is made if it is not there. comment: a line that says
  * what this is; stack: functions joined by semicolons. */

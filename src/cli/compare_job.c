@@ -9,6 +9,7 @@
 #include "cli/document.h"
 #include "cli/recorded.h"
 #include "compare/baseline.h"
+#include "compare/document.h"
 #include "compare/judge.h"
 #include "workload/pack.h"
 
@@ -158,14 +159,9 @@ int compare_merge(const struct comparing *k, char **files, int count)
     json_object **documents = calloc((size_t)count, sizeof(json_object *));
     int status = documents ? 0 : command_no_memory(k->self);
     for (int i = 0; i < count && !status; i++)
-        if (!(documents[i] = json_object_from_file(files[i]))) {
-            if (access(files[i], R_OK)) {
-                error_system(&err, "cannot open %s", files[i]);
-                status = command_fail(k->self, &err);
-            } else {
-                status = command_usage(k->self, "%s is no JSON", files[i]);
-            }
-        }
+        if (!(documents[i] = document_read(files[i], &err)))
+            status = err.kind == ERROR_FORMAT ? command_usage(k->self, "%s", err.text)
+                                              : command_fail(k->self, &err);
     if (!status && shards_merge(documents, files, (size_t)count, &merged, &err))
         status = command_fail(k->self, &err);
     if (!status)

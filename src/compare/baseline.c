@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "compare/document.h"
 #include "compare/measured.h"
 #include "trust/place.h"
 
@@ -72,12 +73,12 @@ json_object *baseline_load(const char *name, struct error *err)
     struct buffer path = {0};
     json_object *document = NULL;
     if (!path_of(name, &path, err)) {
-        document = json_object_from_file(buffer_text(&path));
-        if (!document && access(buffer_text(&path), F_OK) == 0)
-            error_set(err, ERROR_USAGE, "%s is no baseline, which --save makes",
+        document = document_read(buffer_text(&path), err);
+        if (!document && err->kind == ERROR_SYSTEM)
+            error_set(err, ERROR_USAGE, "there is no baseline '%s' (%s); --save makes one", name,
                       buffer_text(&path));
         else if (!document)
-            error_set(err, ERROR_USAGE, "there is no baseline '%s' (%s); --save makes one", name,
+            error_set(err, ERROR_USAGE, "%s is no baseline, which --save makes",
                       buffer_text(&path));
     }
     buffer_release(&path);

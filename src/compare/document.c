@@ -1,11 +1,35 @@
 /* document.c - see document.h. */
 #include "compare/document.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "base/json_schema.h"
+#include "trust/file.h"
+
+enum { DOCUMENT_BYTES_MAX = 256 << 20 };
 
 json_object *document_new(void)
 {
     json_object *o = json_object_new_object();
     json_object_object_add(o, "schema", json_object_new_int(JSON_SCHEMA));
     return o;
+}
+
+json_object *document_read(const char *path, struct error *err)
+{
+    const int fd = trust_open_any(path, err);
+    if (fd < 0)
+        return NULL;
+    char *text = trust_read_whole(fd, DOCUMENT_BYTES_MAX, NULL, err);
+    close(fd);
+    if (!text) {
+        error_prefix(err, "%s", path);
+        return NULL;
+    }
+    json_object *document = json_tokener_parse(text);
+    free(text);
+    if (!document)
+        error_set(err, ERROR_FORMAT, "%s is no JSON", path);
+    return document;
 }

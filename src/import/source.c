@@ -5,8 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+
+#include "trust/file.h"
 
 enum { CHUNK = 1 << 16 };
 
@@ -37,23 +40,21 @@ struct source *source_open(const char *path, struct error *err)
         return NULL;
     }
     s->path = path;
-    s->file = fopen(path, "rbe");
-    if (!s->file) {
-        error_system(err, "cannot open %s", path);
+    const int fd = trust_open_any(path, err);
+    if (fd < 0) {
         source_close(s);
         return NULL;
     }
-    bool zstd = fread(head, 1, 4, s->file) == 4 && !memcmp(head, magic, 4);
-    if (zstd) {
-        rewind(s->file);
+    if (trust_read(fd, head, 4, 0) == 4 && !memcmp(head, magic, 4)) {
+        s->file = fdopen(fd, "rb");
         s->zstd = ZSTD_createDStream();
     } else {
-        fclose(s->file);
-        s->file = NULL;
-        s->gz = gzopen(path, "rb");
+        s->gz = gzdopen(fd, "rb");
     }
-    if (!s->zstd && !s->gz) {
+    if (!s->gz && (!s->file || !s->zstd)) {
         error_system(err, "cannot open %s", path);
+        if (!s->file)
+            close(fd);
         source_close(s);
         return NULL;
     }

@@ -1,11 +1,14 @@
 /* headers.c - see headers.h. */
 #include "push/headers.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "push/push.h"
+#include "trust/file.h"
+
+enum { FILE_BYTES_MAX = 1 << 20 };
 
 static int list_add(struct push_headers *list, const char *text, size_t length, struct error *err)
 {
@@ -26,22 +29,24 @@ static int list_add(struct push_headers *list, const char *text, size_t length, 
 
 static int list_read(struct push_headers *list, const char *path, struct error *err)
 {
-    FILE *f = fopen(path, "re");
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t n;
+    const int fd = trust_open_any(path, err);
+    if (fd < 0)
+        return -1;
+    size_t bytes;
+    char *text = trust_read_whole(fd, FILE_BYTES_MAX, &bytes, err);
+    close(fd);
+    if (!text)
+        return error_prefix(err, "%s", path);
     int status = 0;
-    if (!f)
-        return error_system(err, "cannot open %s", path);
-    while (!status && (n = getline(&line, &room, f)) > 0) {
-        const size_t length = strcspn(line, "\r\n");
+    for (char *line = text, *end; !status && line; line = end ? end + 1 : NULL) {
+        end = memchr(line, '\n', (size_t)(text + bytes - line));
+        if (end)
+            *end = 0;
+        const size_t length = strcspn(line, "\r");
         if (length)
             status = list_add(list, line, length, err);
     }
-    if (!status && ferror(f))
-        status = error_system(err, "cannot read %s", path);
-    free(line);
-    fclose(f);
+    free(text);
     return status;
 }
 
