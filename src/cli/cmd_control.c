@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "base/proc.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "heap/heap.h"
@@ -27,13 +28,8 @@ static const struct option_spec specs[] = {
 /* mallow.PROGRAM.PID.mlh, as a recording is named. */
 static void heap_name(uint64_t pid, char *name, size_t room)
 {
-    char path[64], comm[32] = "";
-    snprintf(path, sizeof path, "/proc/%" PRIu64 "/comm", pid);
-    FILE *f = fopen(path, "re");
-    if (f && !fgets(comm, sizeof comm, f))
-        comm[0] = 0;
-    if (f)
-        fclose(f);
+    char comm[32];
+    (void)proc_read((pid_t)pid, "comm", comm, sizeof comm);
     comm[strcspn(comm, "\n")] = 0;
     for (char *c = comm; *c; c++)
         if (*c == '/' || *c <= ' ' || *c > '~')
