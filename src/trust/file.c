@@ -152,6 +152,14 @@ size_t trust_read(int fd, void *to, size_t bytes, uint64_t offset)
     return done;
 }
 
+uint64_t trust_past_hole(int fd, uint64_t offset, uint64_t bytes)
+{
+    const off_t data = offset < bytes ? lseek(fd, (off_t)offset, SEEK_DATA) : -1;
+    if (data < 0) /* nothing more; or not known here */
+        return offset < bytes && errno == ENXIO ? bytes : offset;
+    return (uint64_t)data;
+}
+
 char *trust_read_whole(int fd, size_t most_bytes, size_t *bytes, struct error *err)
 {
     enum { STEP = 1 << 12 };

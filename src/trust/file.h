@@ -80,6 +80,10 @@ bool trust_same(const struct trust_identity *a, const struct trust_identity *b);
 /* Up to `bytes` bytes at `offset`; fewer where the file ends, or ended meanwhile. Never faults. */
 size_t trust_read(int fd, void *to, size_t bytes, uint64_t offset);
 
+/* Where there may be data at or after `offset`, at most `bytes` (the size): a file may be terabytes
+ * of nothing. Moves the position of the descriptor. */
+uint64_t trust_past_hole(int fd, uint64_t offset, uint64_t bytes);
+
 /* The whole of a file of at most most_bytes, with a NUL behind it; to be freed. Reads to the end
  * whatever fstat says (/proc). NULL with *err: too large, unreadable, no memory. */
 char *trust_read_whole(int fd, size_t most_bytes, size_t *bytes, struct error *err);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "carried.h"
+#include "trust/file.h"
 
 #define WINDOW (1u << 20)
 
@@ -380,15 +381,6 @@ static bool chunk_plausible(const uint8_t *p, size_t have, uint64_t left, struct
            c->payload_bytes <= MLW_CHUNK_MAX && c->payload_bytes <= left - sizeof *c;
 }
 
-/* Where there may be bytes at or after `off`: a file may be a terabyte of nothing. */
-static uint64_t past_hole(int fd, uint64_t off, uint64_t size)
-{
-    off_t data = off < size ? lseek(fd, (off_t)off, SEEK_DATA) : -1;
-    if (data < 0) /* nothing more; or not known here */
-        return off < size && errno == ENXIO ? size : off;
-    return (uint64_t)data;
-}
-
 /* Whether the bytes at p may become a chunk when those behind them are written. */
 static bool is_unfinished(const uint8_t *p, size_t have, uint64_t left)
 {
@@ -470,12 +462,12 @@ static int scan(struct raw *r, int fd, uint64_t flag, void (*progress)(void *, u
         const uint8_t *q = have > 1 ? memmem(p + 1, have - 1, magic, 4) : NULL;
         const size_t zeros = r->carried.on && have ? carried_zeros(p, have) : 0;
         if (zeros) { /* the released part of the file: no damage */
-            off = past_hole(fd, off + zeros, w.size);
+            off = trust_past_hole(fd, off + zeros, w.size);
             continue;
         }
         uint64_t skip = q ? (uint64_t)(q - p) : have > 3 ? have - 3 : have;
         if (!q)
-            skip = past_hole(fd, off + skip, w.size) - off;
+            skip = trust_past_hole(fd, off + skip, w.size) - off;
         if (!q && off + have >= w.size)
             skip = left;
         r->damaged_bytes += skip;

@@ -3,6 +3,7 @@
 
 #include "format/chunk.h"
 #include "sealed.h"
+#include "trust/file.h"
 
 static ssize_t read_at(int fd, void *to, size_t n, uint64_t off)
 {
@@ -76,7 +77,8 @@ uint64_t section_find(int fd, uint64_t offset, uint64_t file_bytes, struct secti
     enum { VIEW = 1 << 16 };
     uint8_t *buf = malloc(VIEW + HEAD_MAX);
     uint64_t found = file_bytes;
-    while (buf && offset < file_bytes && found == file_bytes) {
+    while (buf && found == file_bytes &&
+           (offset = trust_past_hole(fd, offset, file_bytes)) < file_bytes) {
         ssize_t k = read_at(fd, buf, VIEW + HEAD_MAX, offset);
         if (k <= 0)
             break;
