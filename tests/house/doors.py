@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-# Folders of src/ that are not looked at: the owner of the rule, and what runs inside other programs, which
+# Directories of src/ that are not looked at: the owner of the rule, and what runs inside other programs, which
 # has doors of its own (src/preload/sys.h, guest/way.c).
 UNGUARDED = ("trust", "preload")
 
@@ -158,7 +158,7 @@ def calls(text):
 
 
 def guarded(root):
-    """The folders of src/ that are looked at: all that there are, so that a new one is not forgotten."""
+    """The directories of src/ that are looked at: all that there are, so that a new one is not forgotten."""
     src = os.path.join(root, "src")
     return [n for n in sorted(os.listdir(src)) if n not in UNGUARDED] if os.path.isdir(src) else []
 

@@ -12,7 +12,6 @@ FREE = {
     "src/cli/cmd_help.c": "our own texts",
     "src/cli/comparison_show.c": "lines whose names went through text_append_printf",
     "src/cli/watch_session.c": "a report that was made by report/",
-    "src/cli/push_input.c": "standard input into a file",
     "src/fleet/sqlite_ask.c": "a function of SQL, in a query",
     "src/export/ctf.c": "a binary trace, in files",
     "src/export/pprof_write.c": "a compressed profile",
