@@ -80,7 +80,7 @@ def same_reports(path, data, turn):
     """Returns the recording with its index."""
     put(path, data)
     asked = TEXT + JSON + [["--html", "PAGE"]]
-    asked = [[], *of_turn(asked[1:], turn, 6)] if SANITIZED else asked
+    asked = [[], *of_turn(asked[1:], turn, len(RECORDINGS) + 1)] if SANITIZED else asked  # each is asked of one
     wanted = {tuple(o): report(path, "never", *o) for o in asked}
     if content(path) != data:
         fail("%s: --index never has written to it" % path)
