@@ -13,7 +13,7 @@ long group_start(const struct model *m, struct group_cursor **cursors, struct er
         return error_memory_for(err, "the call sites of process %u", image->pid);
     for (uint32_t i = 0; i <= image->stacks; i++) {
         const struct model_stack *s = model_stack_of(stacks, i);
-        if (s->calls || s->peak_blocks || s->live_blocks || s->temporary)
+        if (model_stack_counts(s))
             (*cursors)[n++] = (struct group_cursor){.stack = i, .node = i, .frame = NO_FRAME};
     }
     return (long)n;

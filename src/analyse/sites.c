@@ -197,7 +197,7 @@ int sites_build_top(struct sites *s, const struct model *m, const struct frame_s
     for (uint32_t i = 0; i <= image->stacks; i++) {
         const struct model_stack *of = model_stack_of(stacks, i);
         look_ahead(&f, image, stacks, known, i);
-        if (!of->calls && !of->peak_blocks && !of->live_blocks && !of->temporary)
+        if (!model_stack_counts(of))
             continue;
         uint32_t tip;
         if (tip_of(&f, image, source, known, path, i, &tip))

@@ -491,7 +491,7 @@ int model_finish(struct model *m, struct error *err)
         struct model_stack *s = model_touch(&m->stacks[i], m->version);
         s->live_bytes += s->allocated_bytes;
         s->live_blocks += s->calls;
-        m->distinct_stacks += s->calls || s->peak_blocks || s->live_blocks;
+        m->distinct_stacks += model_stack_counts(s);
     }
     for (unsigned op = 0; op < MLW_OP_COUNT; op++) {
         if (!mlw_op_is_call(op))

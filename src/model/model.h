@@ -57,6 +57,13 @@ static inline const struct model_stack *model_stack_of(struct model_stacks s, ui
     return &s.of[s.place[stack]];
 }
 
+/* Whether a stack has figures that are shown; model_distinct_stacks is how many do. No figure
+ * implies another: a block that was live before the recording begins (--last) has no call in it. */
+static inline bool model_stack_counts(const struct model_stack *s)
+{
+    return s->calls || s->peak_blocks || s->live_blocks || s->temporary;
+}
+
 struct model_thread {
     uint64_t calls; /* API calls; a realloc is one */
     uint64_t allocations, allocated_bytes;
@@ -194,8 +201,8 @@ void model_shrink(struct model *m);
 
 const struct trace_image *model_image(const struct model *m);
 const struct model_totals *model_totals(const struct model *m);
-struct model_stacks model_stacks(const struct model *m); /* of NULL after model_shrink */
-uint64_t model_distinct_stacks(const struct model *m);   /* stacks that allocated or hold blocks */
+struct model_stacks model_stacks(const struct model *m);         /* of NULL after model_shrink */
+uint64_t model_distinct_stacks(const struct model *m);           /* those of model_stack_counts */
 const struct model_thread *model_threads(const struct model *m); /* [image->thread_count] */
 const struct model_count *model_sizes(const struct model *m);    /* [MODEL_SIZE_COUNTS] */
 /* [MODEL_LIFETIMES]: released blocks by age, then one more: blocks live at the end. */

@@ -316,7 +316,7 @@ static int separate(struct page_sites *p, const struct model *m, struct names *n
     p->groups[none].folded = true;
     for (uint32_t i = 0; i < p->stack_count; i++) {
         const struct model_stack *f = model_stack_of(of, i);
-        const bool counts = f->calls || f->peak_blocks || f->live_blocks || f->temporary;
+        const bool counts = model_stack_counts(f);
         struct page_group *g = &p->groups[counts ? number[s->tip_of[i]] : none];
         p->group_of[i] = (uint32_t)(g - p->groups);
         if (!counts || g->stacks)

@@ -106,8 +106,9 @@ class Mutants(unittest.TestCase):
         for packed in RECORDINGS:
             with lzma.open(packed) as f, open(self.path("found"), "wb") as to:
                 to.write(f.read())
-            with self.subTest(file=os.path.basename(packed)):
-                self.judge("report FILE", self.path("found"))
+            for line in ("report FILE", "report --json FILE", "report --html=OUT FILE"):
+                with self.subTest(file=os.path.basename(packed), line=line):
+                    self.judge(line, self.path("found"))
         for file in KEPT:
             for line in SAVED:
                 with self.subTest(file=os.path.basename(file), line=line):
