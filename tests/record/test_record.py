@@ -18,7 +18,7 @@ import time
 import unittest
 
 import chunks
-from mallowtest import MALLOW, run, victim
+from mallowtest import MALLOW, has_ended, run, status_of, victim
 
 SPLIT = os.environ.get("SPLIT", "")
 PHASES = os.environ.get("PHASES", "")
@@ -33,20 +33,6 @@ def until(what, name="", seconds=600):
             raise AssertionError(f"waited in vain: {name}")
         time.sleep(0.01)
     return value
-
-
-def status_of(pid):
-    """The fields of /proc/PID/stat behind the name: state, parent, process group, session; [] for who is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
-            return f.read().rsplit(")", 1)[1].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-
-
-def has_ended(pid):
-    """Or waits for a parent that does not ask: not every first process of a container does."""
-    return status_of(pid)[:1] in ([], ["Z"], ["X"])
 
 
 class Case(unittest.TestCase):

@@ -11,6 +11,7 @@ import tempfile
 import time
 import unittest
 
+from mallowtest import has_ended
 from store import Store
 
 MALLOW = os.environ["MALLOW"]
@@ -42,14 +43,6 @@ def wait_until(condition):
 def children(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
         return [int(p) for p in f.read().split()]
-
-
-def gone(pid):
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
-            return f.read().rsplit(") ", 1)[1][0] in "ZX"
-    except OSError:
-        return True
 
 
 class To(unittest.TestCase):
@@ -93,7 +86,7 @@ class To(unittest.TestCase):
         found = []
 
         def look():
-            found[:] = [c for c in children(p.pid) if c != int(self.program) and not gone(c)]
+            found[:] = [c for c in children(p.pid) if c != int(self.program) and not has_ended(c)]
             return found
         wait_until(look)
         return found[0]
@@ -197,7 +190,7 @@ class To(unittest.TestCase):
         p.kill()
         out, _ = p.communicate("go\n")
         self.assertEqual(out, "done\n")  # the program went on
-        wait_until(lambda: gone(uploader))
+        wait_until(lambda: has_ended(uploader))
         self.assertNotIn("/here/manifest.sha256", self.store.objects)
         raw = self.read(self.file)
         out = mallow("push", "--segments", "-q", "--remove", self.file, "--to", self.url)

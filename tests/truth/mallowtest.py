@@ -69,6 +69,20 @@ def run(argv, env=None, cwd=None, stdin=None, timeout=TIMEOUT, preexec_fn=None, 
     return Run(p.returncode, out, err)
 
 
+def status_of(pid):
+    """The fields of /proc/PID/stat behind the name: state, parent, process group, session; [] for who is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+            return f.read().rsplit(")", 1)[1].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def has_ended(pid):
+    """Or waits for a parent that does not ask: not every first process of a container does."""
+    return status_of(pid)[:1] in ([], ["Z"], ["X"])
+
+
 class Oracle:
     """The totals that the second counter left, one dict a process image, in order of start."""
 

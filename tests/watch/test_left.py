@@ -9,7 +9,8 @@ import sys
 import time
 import unittest
 
-from fakes import MALLOW
+from fakes import MALLOW, until
+from mallowtest import has_ended
 
 SERVER, LIBRARY = os.environ["SERVER"], os.path.abspath(os.environ["WATCH_LIBRARY"])
 SHARED, PREFIX, MOST = "/dev/shm", "mallow-watch-", 33
@@ -90,7 +91,7 @@ class Left(unittest.TestCase):
             self.assertEqual(mallow("watch", "--left", "clear").returncode, 0)
             self.assertEqual(os.listdir(session), [name])
             os.kill(pid, signal.SIGKILL)
-            watch.stdout.read()  # until it is gone
+            until(lambda: has_ended(pid), "the program has ended")  # with its pipe, not all of its files are closed
         self.assertEqual(sorted(p for p in listed() if p.startswith(session)), [session, f"{session}/{name}"])
         out = mallow("watch", "--left", "clear")
         self.assertEqual((out.returncode, os.path.exists(session)), (0, False), out.stderr)
