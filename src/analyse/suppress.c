@@ -25,24 +25,11 @@ static int add(struct suppressions *s, const char *pattern, bool whole_stack, un
     return 0;
 }
 
-/* The whole file, with a NUL behind it; to be freed. */
-static char *read_all(const char *path, size_t *bytes, struct error *err)
-{
-    const int fd = trust_open_any(path, err);
-    if (fd < 0)
-        return NULL;
-    char *text = trust_read_whole(fd, SUPPRESSIONS_BYTES_MAX, bytes, err);
-    close(fd);
-    if (!text)
-        error_prefix(err, "%s", path);
-    return text;
-}
-
 int suppressions_read(struct suppressions *s, const char *path, struct error *err)
 {
     memset(s, 0, sizeof *s);
     size_t left = 0;
-    char *const all = read_all(path, &left, err), *text = all, *next;
+    char *const all = trust_read_any(path, SUPPRESSIONS_BYTES_MAX, &left, err), *text = all, *next;
     unsigned line = 0;
     int status = all ? 0 : -1;
     for (; !status && left; left -= (size_t)(next - text), text = next) {

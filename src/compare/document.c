@@ -2,7 +2,6 @@
 #include "compare/document.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/json_schema.h"
 #include "trust/file.h"
@@ -18,15 +17,9 @@ json_object *document_new(void)
 
 json_object *document_read(const char *path, struct error *err)
 {
-    const int fd = trust_open_any(path, err);
-    if (fd < 0)
+    char *text = trust_read_any(path, DOCUMENT_BYTES_MAX, NULL, err);
+    if (!text)
         return NULL;
-    char *text = trust_read_whole(fd, DOCUMENT_BYTES_MAX, NULL, err);
-    close(fd);
-    if (!text) {
-        error_prefix(err, "%s", path);
-        return NULL;
-    }
     json_object *document = json_tokener_parse(text);
     free(text);
     if (!document)

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "push/push.h"
 #include "trust/file.h"
@@ -29,14 +28,10 @@ static int list_add(struct push_headers *list, const char *text, size_t length, 
 
 static int list_read(struct push_headers *list, const char *path, struct error *err)
 {
-    const int fd = trust_open_any(path, err);
-    if (fd < 0)
-        return -1;
     size_t bytes;
-    char *text = trust_read_whole(fd, FILE_BYTES_MAX, &bytes, err);
-    close(fd);
+    char *text = trust_read_any(path, FILE_BYTES_MAX, &bytes, err);
     if (!text)
-        return error_prefix(err, "%s", path);
+        return -1;
     int status = 0;
     for (char *line = text, *end; !status && line; line = end ? end + 1 : NULL) {
         end = memchr(line, '\n', (size_t)(text + bytes - line));

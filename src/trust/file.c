@@ -193,6 +193,18 @@ char *trust_read_whole(int fd, size_t most_bytes, size_t *bytes, struct error *e
     return NULL;
 }
 
+char *trust_read_any(const char *path, size_t most_bytes, size_t *bytes, struct error *err)
+{
+    const int fd = trust_open_any(path, err);
+    if (fd < 0)
+        return NULL;
+    char *data = trust_read_whole(fd, most_bytes, bytes, err);
+    close(fd);
+    if (!data)
+        error_prefix(err, "%s", path);
+    return data;
+}
+
 static bool is_own(int fd)
 {
     struct stat st;

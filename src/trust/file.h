@@ -87,6 +87,8 @@ uint64_t trust_past_hole(int fd, uint64_t offset, uint64_t bytes);
 /* The whole of a file of at most most_bytes, with a NUL behind it; to be freed. Reads to the end
  * whatever fstat says (/proc). NULL with *err: too large, unreadable, no memory. */
 char *trust_read_whole(int fd, size_t most_bytes, size_t *bytes, struct error *err);
+/* The same of a file that trust_open_any opens; *err names it. */
+char *trust_read_any(const char *path, size_t most_bytes, size_t *bytes, struct error *err);
 
 /* Whether a mapping of the file cannot fault: it is the caller's or root's own, or sealed against
  * shrinking. */
