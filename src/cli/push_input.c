@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/write.h"
 #include "trust/place.h"
 
 /* Standard input in a file without a name, so that it can be sent a second time. */
@@ -15,9 +16,8 @@ static int spool(struct error *err)
     ssize_t n = 0;
     int status = fd < 0 ? -1 : 0;
     while (!status && (n = read(STDIN_FILENO, part, sizeof part)) > 0)
-        for (ssize_t done = 0, m; !status && done < n; done += m)
-            if ((m = write(fd, part + done, (size_t)(n - done))) < 0)
-                status = error_system(err, "cannot write a temporary file");
+        if (write_all(fd, part, (size_t)n))
+            status = error_system(err, "cannot write a temporary file");
     if (n < 0)
         status = error_system(err, "cannot read standard input");
     if (!status)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/write.h"
 
 #define FILE_UNIT    (4u << 10) /* what a file takes at least on usual file systems */
 #define DIGITS       20u
@@ -83,20 +84,6 @@ static int by_number(const void *a, const void *b)
 }
 
 /* ---- the directory ---- */
-
-static int write_all(int fd, const char *data, size_t size)
-{
-    while (size) {
-        const ssize_t n = write(fd, data, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -1;
-        data += n;
-        size -= (size_t)n;
-    }
-    return 0;
-}
 
 /* It survives the machine's end once this has returned 0. */
 static int store(struct spool *s, struct spool_entry *e, struct error *err)

@@ -6,17 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/write.h"
 #include "trust/place.h"
 
 static char block[1 << 16];
 
-static int write_all(int to, size_t bytes, struct error *err)
+static int append_block(int to, size_t bytes, struct error *err)
 {
-    ssize_t n;
-    for (size_t done = 0; done < bytes; done += (size_t)n)
-        if ((n = write(to, block + done, bytes - done)) < 0)
-            return error_system(err, "cannot assemble the input");
-    return 0;
+    return write_all(to, block, bytes) ? error_system(err, "cannot assemble the input") : 0;
 }
 
 static int append_input(int to, struct error *err)
@@ -24,7 +21,7 @@ static int append_input(int to, struct error *err)
     ssize_t n;
     int bad = 0;
     while (!bad && (n = read(STDIN_FILENO, block, sizeof block)) > 0)
-        bad = write_all(to, (size_t)n, err);
+        bad = append_block(to, (size_t)n, err);
     return bad || !n ? bad : error_system(err, "cannot read standard input");
 }
 
@@ -47,7 +44,7 @@ static int append(int to, const char *path, struct error *err)
         const off_t left = st.st_size - at;
         n = trust_read(from, block, left < (off_t)sizeof block ? (size_t)left : sizeof block,
                        (uint64_t)at);
-        bad = write_all(to, n, err);
+        bad = append_block(to, n, err);
     }
     if (!bad && !n)
         bad = error_set(err, ERROR_FORMAT, "%s cannot be read, or became shorter", path);

@@ -11,24 +11,11 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include "base/write.h"
 #include "trust/file.h"
 #include "workload/format.h"
 
 #define PACK_LEVEL 12 /* more makes a corpus smaller by little, and takes much longer */
-
-static int write_all(int fd, const char *data, size_t n, struct error *err)
-{
-    while (n) {
-        ssize_t done = write(fd, data, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return error_system(err, "cannot keep the unpacked workload");
-        data += done;
-        n -= (size_t)done;
-    }
-    return 0;
-}
 
 int workload_unpack(const void *data, size_t n, int into, uint64_t most, struct error *err)
 {
@@ -51,7 +38,9 @@ int workload_unpack(const void *data, size_t n, int into, uint64_t most, struct 
                                " MB; unpack it into a file with `zstd -d`",
                                most >> 20);
         else
-            failed = write_all(into, block, out.pos, err);
+            failed = write_all(into, block, out.pos)
+                         ? error_system(err, "cannot keep the unpacked workload")
+                         : 0;
     }
     if (!failed && left)
         failed = error_set(err, ERROR_FORMAT, "the packed workload is cut off");
