@@ -50,8 +50,7 @@ void stacks_release(struct stacks *t)
     }
     free(t->modules);
     free(t->module_version);
-    free(t->nodes);
-    index_release(&t->index);
+    stacks_drop_nodes(t);
     *t = (struct stacks){0};
 }
 
