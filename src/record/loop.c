@@ -178,9 +178,9 @@ static bool look_at_entry(struct watch *w, uint32_t i)
     return true;
 }
 
-/* The whole table now and then; in between the entries of the latest tickets, where a process that
- * has just come is nearly always found. */
-static void scan_table(struct watch *w, bool whole)
+/* Adopts images that have come. The whole table now and then; in between the entries of the latest
+ * tickets, where a process that has just come is nearly always found. Whether there was one. */
+static bool adopt_fresh(struct watch *w, bool whole)
 {
     uint32_t n = shm_entries(&w->r->shm), from = 0;
     if (n > w->reach)
@@ -194,7 +194,19 @@ static void scan_table(struct watch *w, bool whole)
     bool fresh = false;
     for (uint32_t i = 0; i < count; i++)
         fresh |= look_at_entry(w, (from + i) % MLW_PROCESSES);
-    for (uint32_t i = 0; fresh && i < n; i++)
+    return fresh;
+}
+
+/* A look takes time: a process may be gone when its image is adopted, and the image that it became
+ * have come meanwhile, to an entry behind or in front. So the table is looked at until there is no
+ * more: nothing is ended before the image that follows it is known. */
+static void scan_table(struct watch *w, bool whole)
+{
+    if (!adopt_fresh(w, whole))
+        return;
+    while (adopt_fresh(w, whole))
+        ;
+    for (uint32_t i = 0; i < w->reach; i++)
         if (w->images[i] && w->images[i]->first_seen_ns == w->now_ns)
             end_older(w, w->images[i]);
 }
@@ -215,6 +227,10 @@ static void serve_images(struct watch *w)
             m->next_look_ns = w->now_ns + LOOK_NS;
             image_look(w->r, m, w->now_ns);
             epoll_watch(w, m->pidfd, TAG_IMAGE, i);
+            if (m->gone) { /* it ends after another look at the table */
+                w->active = true;
+                continue;
+            }
         }
         if (m->gone) {
             w->active = true;
