@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """How long after a program's end `mallow record` returns, with the recording sealed.
 
-usage: returns.py BUILD [MILLIONS]
+usage: returns.py BUILD [MILLIONS [CHURN]]
 
-The program is bench/churn: one thread, full stacks, 100 million calls unless asked for others. Prints how long it ran, the
-processor time of the program and, by its end, of mallow (mostly for sealing beside it), and the time until mallow returned.
-Sealing beside a program gives way: on a busy machine little is done before the end."""
+The program is bench/churn, or another build's at CHURN: one thread, full stacks, 100 million calls unless asked for
+others. Prints how long it ran, the processor time of the program and, by its end, of mallow (mostly for sealing beside
+it), and the time until mallow returned. Sealing beside a program gives way: on a busy machine little is done before the
+end."""
 import os
 import subprocess
 import sys
@@ -36,10 +37,11 @@ def child_of(pid):
 
 def main():
     build, millions = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 100
+    churn = sys.argv[3] if len(sys.argv) > 3 else os.path.join(build, "bench", "churn")
     with tempfile.TemporaryDirectory(dir=".") as work:
         began = time.monotonic()
         mallow = subprocess.Popen([os.path.join(build, "mallow"), "record", "-q", "-o", os.path.join(work, "churn.mlw"), "--",
-                                   os.path.join(build, "bench", "churn"), str(millions * 500000), "2000"])
+                                   churn, str(millions * 500000), "2000"])
         program, used = child_of(mallow.pid), 0
         while (now := stat(program)) and now[0] != "Z":
             used = now[1]
