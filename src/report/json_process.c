@@ -284,7 +284,7 @@ static void write_end(struct json *j, const struct trace_image *image)
     bool said = image->end_how == MLW_END_EXIT || image->end_how == MLW_END_KILLED;
     if (said && WIFSIGNALED(status))
         json_number(j, "signal", (uint64_t)WTERMSIG(status));
-    else if (said)
+    else if (image->end_how == MLW_END_EXIT) /* by which signal one was killed may be unknown */
         json_number(j, "exit_status", (uint64_t)WEXITSTATUS(status));
 }
 

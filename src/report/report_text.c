@@ -150,6 +150,8 @@ static void short_end(const struct trace_image *image, struct buffer *b)
         buffer_append_text(b, "not seen");
     else if (WIFSIGNALED(status))
         buffer_printf(b, "signal %d", WTERMSIG(status));
+    else if (image->end_how == MLW_END_KILLED)
+        buffer_append_text(b, "killed");
     else
         buffer_printf(b, "exit %d", WEXITSTATUS(status));
 }
