@@ -6,12 +6,13 @@ Needs unshare(1), and root for what an ordinary user may not do; what cannot be 
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
 import unittest
 
-from mallowtest import Case, MALLOW, main, victim
+from mallowtest import Case, MALLOW, main, run, victim
 
 MIB = 1 << 20
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -37,6 +38,17 @@ t.start()
 t.join()
 sys.exit(status if status >= 0 else 128 - status)"""
 WRAPPERS["container of a thread"] = ["python3", "-c", THREAD, *WRAPPERS["container"]]
+
+# Thirty processes, one after the other, that allocate after all have come.
+LATE = """import os, time
+for i in range(30):
+    if not os.fork():
+        time.sleep(1)
+        b = bytearray(1 << 24)
+        os._exit(0)
+    time.sleep(0.01)
+for i in range(30):
+    os.wait()"""
 
 
 def status_of(pid):
@@ -243,6 +255,19 @@ class Namespaces(Case):
             # The kernel lets nobody wait for them: that it was SIGKILL is seen, or not known.
             self.assertLessEqual({it.get("signal") for it in doc["processes"]}, {9, None})
             self.assertEqual(doc["lost_events"], 0)
+
+    @unittest.skipUnless(shutil.which("strace"), "SKIPPED, LOUDLY: strace slows mallow's look at /proc down")
+    def test_one_that_comes_while_mallow_looks(self):
+        """Each file of /proc takes 0.2 ms more to open. Processes that are younger than a list of them are not taken for
+        gone: what they allocate a second later is recorded."""
+        wrapper = self.wrapper("pid")
+        if wrapper is None:
+            return
+        slow = ["strace", "-o", "/dev/null", "-e", "trace=openat", "-e", "inject=openat:delay_exit=200"]
+        r = run([*slow, MALLOW, "record", "-q", "-o", self.file, "--", *wrapper, "python3", "-c", LATE])
+        self.assertEqual((r.rc, r.err), (0, b""))
+        late = [p for p in self.report()["processes"] if p["requested_bytes"] >= 16 * MIB]
+        self.assertEqual([(p["end"], p["exit_status"]) for p in late], [("exit", 0)] * 30)
 
     @unittest.skipIf(os.geteuid(), "SKIPPED, LOUDLY: only root can become somebody else")
     def test_of_another_user(self):
