@@ -32,7 +32,7 @@ class Attach(Case):
         self.addCleanup(m.stderr.close)
         self.addCleanup(m.kill)
         attached(m)
-        if m.poll() is not None:
+        if m.poll():  # 0: its time is over
             self.fail(m.stderr.read())
         return m
 
