@@ -39,15 +39,15 @@ t.join()
 sys.exit(status if status >= 0 else 128 - status)"""
 WRAPPERS["container of a thread"] = ["python3", "-c", THREAD, *WRAPPERS["container"]]
 
-# Thirty processes, one after the other, that allocate after all have come.
+# Ten processes, one after the other, that allocate after all have come.
 LATE = """import os, time
-for i in range(30):
+for i in range(10):
     if not os.fork():
-        time.sleep(1)
+        time.sleep(0.5)
         b = bytearray(1 << 24)
         os._exit(0)
     time.sleep(0.01)
-for i in range(30):
+for i in range(10):
     os.wait()"""
 
 
@@ -259,7 +259,7 @@ class Namespaces(Case):
     @unittest.skipUnless(shutil.which("strace"), "SKIPPED, LOUDLY: strace slows mallow's look at /proc down")
     def test_one_that_comes_while_mallow_looks(self):
         """Each file of /proc takes 0.2 ms more to open. Processes that are younger than a list of them are not taken for
-        gone: what they allocate a second later is recorded."""
+        gone: what they allocate later is recorded."""
         wrapper = self.wrapper("pid")
         if wrapper is None:
             return
@@ -267,7 +267,7 @@ class Namespaces(Case):
         r = run([*slow, MALLOW, "record", "-q", "-o", self.file, "--", *wrapper, "python3", "-c", LATE])
         self.assertEqual((r.rc, r.err), (0, b""))
         late = [p for p in self.report()["processes"] if p["requested_bytes"] >= 16 * MIB]
-        self.assertEqual([(p["end"], p["exit_status"]) for p in late], [("exit", 0)] * 30)
+        self.assertEqual([(p["end"], p["exit_status"]) for p in late], [("exit", 0)] * 10)
 
     @unittest.skipIf(os.geteuid(), "SKIPPED, LOUDLY: only root can become somebody else")
     def test_of_another_user(self):
