@@ -69,31 +69,15 @@ static bool take(void *arg, const struct trust_process *who)
 }
 
 /* Lists who calls itself by other numbers than ours. */
-static void list(struct finder *f, uint64_t now_ns)
+static void look(struct finder *f, uint64_t now_ns)
 {
+    if (f->looked_ns == now_ns)
+        return;
     f->looked_ns = now_ns;
     f->count = 0;
     (void)trust_processes(take, f);
     if (f->count)
         qsort(f->all, f->count, sizeof *f->all, by_inner);
-}
-
-/* How sure it is that *who, of the list, is the process of the entry. */
-static enum likeness pick(const struct finder *f, const struct shm *shm,
-                          const struct mlw_process *entry, struct trust_process *who)
-{
-    const pid_t claimed = (pid_t)entry->pid;
-    unsigned possible = 0;
-    for (size_t i = 0; i < f->count && f->all[i].inner_pid <= claimed; i++) {
-        const enum likeness like = compare(f, shm, entry, &f->all[i]);
-        if (like == NOT_IT)
-            continue;
-        possible++;
-        *who = f->all[i];
-        if (like == IT_IS)
-            return IT_IS;
-    }
-    return possible == 1 ? MAY_BE_IT : NOT_IT;
 }
 
 bool find_process(struct finder *f, const struct shm *shm, const struct mlw_process *entry,
@@ -111,10 +95,18 @@ bool find_process(struct finder *f, const struct shm *shm, const struct mlw_proc
         if (entry->pid_namespace)
             return false;
     }
-    if (f->looked_ns == now_ns && pick(f, shm, entry, who) == IT_IS)
-        return true;
-    list(f, now_ns); /* it may be younger than the list was */
-    return pick(f, shm, entry, who) != NOT_IT;
+    look(f, now_ns);
+    unsigned possible = 0;
+    for (size_t i = 0; i < f->count && f->all[i].inner_pid <= claimed; i++) {
+        const enum likeness like = compare(f, shm, entry, &f->all[i]);
+        if (like == NOT_IT)
+            continue;
+        possible++;
+        *who = f->all[i];
+        if (like == IT_IS)
+            return true;
+    }
+    return possible == 1;
 }
 
 void find_release(struct finder *f)

@@ -21,8 +21,8 @@ struct finder {
 };
 
 /* The process of the entry, which is STARTING, LIVE or ENDED. now_ns: of this look; with an equal
- * one, /proc is not listed again for a process that was in the list. False: it has ended (it may be
- * a zombie, which cannot be distinguished from another process). */
+ * one, /proc is not listed again. False: it has ended (it may be a zombie, which cannot be
+ * distinguished from another process). */
 bool find_process(struct finder *f, const struct shm *shm, const struct mlw_process *entry,
                   uint64_t now_ns, struct trust_process *who);
 

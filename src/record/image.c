@@ -40,6 +40,10 @@ struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns)
     m->interval_ns = r->sample_interval_ns ? r->sample_interval_ns : FASTEST_NS;
     m->pidfd = m->statm = -1;
     image_look(r, m, now_ns);
+    if (m->gone) { /* or younger than the list of /proc: the next look decides */
+        m->gone = false;
+        m->next_look_ns = now_ns + 1;
+    }
     slots_refresh(&m->slots, &r->shm, e);
     return m;
 }

@@ -121,20 +121,31 @@ static void end_image(struct watch *w, uint32_t index, bool still_running)
         draft_image_over(w->o->draft, id);
 }
 
-/* An image of the same process that is older than `fresh` is over. */
-static void end_older(struct watch *w, const struct image *fresh)
+/* Of an image that another one of its process follows. */
+static void end_followed(struct watch *w, struct image *m)
+{
+    if (!pidfd_gone(m->pidfd))
+        m->replaced = true;
+    else { /* or another process was given its number */
+        m->gone = true;
+        m->followed = true;
+    }
+    end_image(w, m->index, false);
+}
+
+/* Of the images of the process of `fresh` all but the youngest are over. A look at the table takes
+ * time: that may be another than `fresh`. */
+static void end_older(struct watch *w, struct image *fresh)
 {
     for (uint32_t i = 0; i < w->reach; i++) {
         struct image *m = w->images[i];
-        if (!m || m == fresh || !image_is_of_same(m, fresh) || m->start_clock > fresh->start_clock)
+        if (!m || m == fresh || !image_is_of_same(m, fresh))
             continue;
-        if (!pidfd_gone(m->pidfd))
-            m->replaced = true;
-        else { /* or another process was given its number */
-            m->gone = true;
-            m->followed = true;
+        if (m->start_clock > fresh->start_clock) {
+            end_followed(w, fresh);
+            return;
         }
-        end_image(w, i, false);
+        end_followed(w, m);
     }
 }
 
@@ -178,9 +189,9 @@ static bool look_at_entry(struct watch *w, uint32_t i)
     return true;
 }
 
-/* Adopts images that have come. The whole table now and then; in between the entries of the latest
- * tickets, where a process that has just come is nearly always found. Whether there was one. */
-static bool adopt_fresh(struct watch *w, bool whole)
+/* The whole table now and then; in between the entries of the latest tickets, where a process that
+ * has just come is nearly always found. Whether an image has come. */
+static bool scan_table(struct watch *w, bool whole)
 {
     uint32_t n = shm_entries(&w->r->shm), from = 0;
     if (n > w->reach)
@@ -194,21 +205,10 @@ static bool adopt_fresh(struct watch *w, bool whole)
     bool fresh = false;
     for (uint32_t i = 0; i < count; i++)
         fresh |= look_at_entry(w, (from + i) % MLW_PROCESSES);
-    return fresh;
-}
-
-/* A look takes time: a process may be gone when its image is adopted, and the image that it became
- * have come meanwhile, to an entry behind or in front. So the table is looked at until there is no
- * more: nothing is ended before the image that follows it is known. */
-static void scan_table(struct watch *w, bool whole)
-{
-    if (!adopt_fresh(w, whole))
-        return;
-    while (adopt_fresh(w, whole))
-        ;
-    for (uint32_t i = 0; i < w->reach; i++)
+    for (uint32_t i = 0; fresh && i < n; i++)
         if (w->images[i] && w->images[i]->first_seen_ns == w->now_ns)
             end_older(w, w->images[i]);
+    return fresh;
 }
 
 /* One round over the images that are watched. */
@@ -223,18 +223,18 @@ static void serve_images(struct watch *w)
         struct image *m = w->images[i];
         if (!m)
             continue;
-        if (m->pidfd < 0 && !m->gone && w->now_ns >= m->next_look_ns) {
-            m->next_look_ns = w->now_ns + LOOK_NS;
-            image_look(w->r, m, w->now_ns);
-            epoll_watch(w, m->pidfd, TAG_IMAGE, i);
-            if (m->gone) { /* it ends after another look at the table */
-                w->active = true;
-                continue;
-            }
-        }
         if (m->gone) {
             w->active = true;
             end_image(w, i, false);
+            continue;
+        }
+        if (m->pidfd < 0 && w->now_ns >= m->next_look_ns) {
+            m->next_look_ns = w->now_ns + LOOK_NS;
+            image_look(w->r, m, w->now_ns);
+            epoll_watch(w, m->pidfd, TAG_IMAGE, i);
+        }
+        if (m->gone || !m->pid) { /* it ends, or is looked for, after another look at the table */
+            w->active = true;
             continue;
         }
         bool after_exec = __atomic_load_n(&m->entry->end_how, __ATOMIC_ACQUIRE) == MLW_END_EXEC;
@@ -486,11 +486,9 @@ static bool is_over(struct watch *w)
     }
     if (!w->alone_ns)
         w->alone_ns = w->now_ns;
-    scan_table(w, true);
-    if (count_running(w) || strangers(w, w->now_ns - w->alone_ns))
+    if (scan_table(w, true) || strangers(w, w->now_ns - w->alone_ns))
         return false;
-    scan_table(w, true); /* processes that joined during the scan */
-    return !count_running(w);
+    return !scan_table(w, true); /* processes that joined during the scan */
 }
 
 /* Ends the images that are still watched. */
