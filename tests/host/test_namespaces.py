@@ -6,13 +6,12 @@ Needs unshare(1), and root for what an ordinary user may not do; what cannot be 
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
 import unittest
 
-from mallowtest import Case, MALLOW, main, run, victim
+from mallowtest import Case, MALLOW, main, needs_strace, run, slow_opens, victim
 
 MIB = 1 << 20
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -256,15 +255,14 @@ class Namespaces(Case):
             self.assertLessEqual({it.get("signal") for it in doc["processes"]}, {9, None})
             self.assertEqual(doc["lost_events"], 0)
 
-    @unittest.skipUnless(shutil.which("strace"), "SKIPPED, LOUDLY: strace slows mallow's look at /proc down")
+    @needs_strace
     def test_one_that_comes_while_mallow_looks(self):
         """Each file of /proc takes 0.2 ms more to open. Processes that are younger than a list of them are not taken for
         gone: what they allocate later is recorded."""
         wrapper = self.wrapper("pid")
         if wrapper is None:
             return
-        slow = ["strace", "-o", "/dev/null", "-e", "trace=openat", "-e", "inject=openat:delay_exit=200"]
-        r = run([*slow, MALLOW, "record", "-q", "-o", self.file, "--", *wrapper, "python3", "-c", LATE])
+        r = run([*slow_opens(200), MALLOW, "record", "-q", "-o", self.file, "--", *wrapper, "python3", "-c", LATE])
         self.assertEqual((r.rc, r.err), (0, b""))
         late = [p for p in self.report(options=["-n1"])["processes"] if p["requested_bytes"] >= 16 * MIB]
         self.assertEqual([(p["end"], p["exit_status"]) for p in late], [("exit", 0)] * 10)

@@ -1,10 +1,8 @@
 """Programs that cannot load the recorder, started by one that is recorded, are named: by `mallow record` and in the
 report. Others are not, whatever way they are started."""
-import shutil
 import sys
-import unittest
 
-from mallowtest import MALLOW, Case, main, run, victim
+from mallowtest import MALLOW, Case, main, needs_strace, run, slow_opens, victim
 
 STARTS = "import os, subprocess, sys\nhow, path = sys.argv[1:]\n"
 WAYS = {
@@ -50,13 +48,12 @@ class Unjoined(Case):
         r = self.record(["/bin/sh", "-c", "/nonexistent/program; env true; :"])
         self.assertNotIn(b"did not load the recorder", r.err)
 
-    @unittest.skipUnless(shutil.which("strace"), "SKIPPED, LOUDLY: strace slows mallow's look at a process down")
+    @needs_strace
     def test_not_one_that_ended_while_mallow_looked(self):
         """Each file of /proc takes 6 ms to open: short programs come, become another and end during one look."""
         short = f"i=0; while [ $i -lt 40 ]; do {victim('hello')} | cat; i=$((i+1)); done"
-        slow = ["strace", "-o", "/dev/null", "-e", "trace=openat", "-e", "inject=openat:delay_exit=6000"]
         for _ in range(3):
-            r = run([*slow, MALLOW, "record", "-q", "-o", self.file, "--", "sh", "-c", short])
+            r = run([*slow_opens(6000), MALLOW, "record", "-q", "-o", self.file, "--", "sh", "-c", short])
             self.assertEqual((r.rc, r.err), (0, b""))
 
 

@@ -69,6 +69,14 @@ def run(argv, env=None, cwd=None, stdin=None, timeout=TIMEOUT, preexec_fn=None, 
     return Run(p.returncode, out, err)
 
 
+def slow_opens(microseconds):
+    """What stands before a command so that each file that it opens takes so much longer. needs_strace: a test of it."""
+    return ["strace", "-o", "/dev/null", "-e", "trace=openat", "-e", f"inject=openat:delay_exit={microseconds}"]
+
+
+needs_strace = unittest.skipUnless(shutil.which("strace"), "SKIPPED, LOUDLY: strace is not installed")
+
+
 def status_of(pid):
     """The fields of /proc/PID/stat behind the name: state, parent, process group, session; [] for who is gone."""
     try:
