@@ -18,12 +18,12 @@ import statistics
 import subprocess
 import sys
 
-from bench import Bench, Failed, progress
+from bench import CHURN, PAIRS, Bench, Failed, progress
+from short import ShortBench
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CHURN, PAIRS, LONG, RETURNS = 3000000, 6000000, 20000000, 100  # operations of two events; the last: million events
+LONG, RETURNS = 20000000, 100  # operations of two events; million events
 ONE = ["taskset", "-c", "0"]
-SHORT = 200
 
 
 class Build:
@@ -33,7 +33,7 @@ class Build:
         self.directory, self.bench, self.name = os.path.abspath(directory), bench, name
         self.mallow = os.path.join(self.directory, "mallow")
         told = subprocess.run([self.mallow, "report", "--help"], capture_output=True, text=True, check=True).stdout
-        self.no_index = ["--index=never"] if "--index" in told else []
+        self.report = ["report", *(["--index=never"] if "--index" in told else [])]  # anew
         self.files = {}
 
     def path(self, name):
@@ -52,7 +52,7 @@ class Build:
         return self.path(name + ".raw") if raw else self.files[name]
 
 
-class Two(Bench):
+class Two(ShortBench):
     def __init__(self, options):
         self.walks = options.walks
         super().__init__(options.now, options)
@@ -61,34 +61,32 @@ class Two(Bench):
             build.files["walks"] = os.path.abspath(file)
 
     def find_workloads(self):
-        w = super().find_workloads()
+        self.short = super().find_workloads()
+        w = Bench.find_workloads(self)
         w["long"] = [w["churn"][0], str(LONG), "2000"]
         script = os.path.join(HERE, "workload", "walks.py")
         w["walks"] = ["/usr/bin/python3", script, str(self.walks or 0)]
         self.env["walks"] = ["PYTHONMALLOC=malloc"]
-        return w
+        return {**w, **self.short}
 
-    # What one build takes, in seconds, or in ns for an event.
+    def run_variant(self, name, variant):
+        return super().run_variant(name, variant) if name in self.short else Bench.run_variant(self, name, variant)
 
-    def added(self, build, name, events, *options):
-        """ns of the program's processor time for an event, above what it takes alone."""
-        file = build.path("timing.mlw")
-        plain = self.timed(self.workloads[name], self.env.get(name, []))
-        try:
-            it = self.timed(self.workloads[name], self.env.get(name, []),
-                            [build.mallow, "record", "-q", "--keep-raw", *options, "-o", file, "--"])
-        finally:
-            if os.path.exists(file):
-                os.unlink(file)
-        return (it["cpu"] - plain["cpu"]) / events
+    # What one build takes, in seconds, or in ns.
+
+    def both(self, build, name, variant):
+        """What the program takes by itself, and in that variant of the build."""
+        self.mallow = build.mallow
+        return self.run_variant(name, "plain"), self.run_variant(name, variant)
+
+    def added(self, build, name, variant, per):
+        """Processor time above what it takes by itself."""
+        plain, it = self.both(build, name, variant)
+        return (it["cpu"] - plain["cpu"]) / per
 
     def slower(self, build, name):
-        """The program's wall time as a multiple of what it takes alone."""
-        file = build.path("timing.mlw")
-        plain = self.timed(self.workloads[name], self.env.get(name, []))
-        it = self.timed(self.workloads[name], self.env.get(name, []),
-                        [build.mallow, "record", "-q", "--keep-raw", "-o", file, "--"])
-        os.unlink(file)
+        """The program's wall time as a multiple of what it takes by itself."""
+        plain, it = self.both(build, name, "full")
         return it["wall"] / plain["wall"]
 
     def reading(self, build, name, *command, before=()):
@@ -99,7 +97,7 @@ class Two(Bench):
         file = build.path("seal.mlw")
         build.recording("long")
         shutil.copyfile(build.recording("long", raw=True), file)
-        command = [*before, build.mallow, "report", *build.no_index, file]
+        command = [*before, build.mallow, *build.report, file]
         both = self.timed(command)["wall"]
         alone = self.timed(command)["wall"]
         os.unlink(file)
@@ -119,54 +117,35 @@ class Two(Bench):
         self.reading(build, "walks", *command)
         return self.reading(build, "walks", *command)
 
-    def short(self, build, what, *program):
-        """ms of processor time, of everything, for one of many short programs, above what it takes alone."""
-        file, counts = build.path("short.mlw"), self.path("counts")
-        many = [os.path.join(self.build, "bench", "many"), counts, str(SHORT), "--", *program]
-        how = {"record": [build.mallow, "record", "-q", "-o", file, "--"], "watch": [build.mallow, "watch", "--"]}[what]
-        plain = self.timed(many)
-        it = self.timed([*how, *many])
-        for path in (file, counts):
-            if os.path.exists(path):
-                os.unlink(path)
-        return (it["cpu"] - plain["cpu"]) / SHORT / 1e6
-
 
 def rows(b):
     """Name to (what measures it of a build, unit)."""
-    def never(build, *command):
-        return (*command, *build.no_index)
     table = {
-        "churn, full stacks, added an event": (lambda x: b.added(x, "churn", 2 * CHURN), "ns"),
-        "churn, no stacks, added an event": (lambda x: b.added(x, "churn", 2 * CHURN, "--stacks=none"), "ns"),
-        "pairs, no stacks, added an event": (lambda x: b.added(x, "pairs", 2 * PAIRS, "--stacks=none"), "ns"),
+        "churn, full stacks, added an event": (lambda x: b.added(x, "churn", "full", 2 * CHURN), "ns"),
+        "churn, no stacks, added an event": (lambda x: b.added(x, "churn", "none", 2 * CHURN), "ns"),
+        "pairs, no stacks, added an event": (lambda x: b.added(x, "pairs", "none", 2 * PAIRS), "ns"),
         "compiler, full stacks, wall": (lambda x: b.slower(x, "compiler"), "x"),
         "seal 40 M events, one processor": (lambda x: b.sealing(x, ONE), "s"),
         "seal 40 M events": (b.sealing, "s"),
-        "report of 40 M events, one processor": (lambda x: b.reading(x, "long", *never(x, "report"), before=ONE), "s"),
-        "report of 40 M events": (lambda x: b.reading(x, "long", *never(x, "report")), "s"),
+        "report of 40 M events, one processor": (lambda x: b.reading(x, "long", *x.report, before=ONE), "s"),
+        "report of 40 M events": (lambda x: b.reading(x, "long", *x.report), "s"),
         "to a workload, 40 M events, one processor":
             (lambda x: b.reading(x, "long", "workload", "-q", "-o", x.path("mwl"), before=ONE), "s"),
         "dump of 6 M events": (lambda x: b.reading(x, "churn", "dump"), "s"),
         "export of 6 M events, csv": (lambda x: b.reading(x, "churn", "export", "--format=csv", "-o", "/dev/null"), "s"),
         "record returns after 100 M calls": (b.returning, "s"),
     }
-    cc1 = b.workloads.get("compiler", [None])[0]
-    empty = b.path("empty.c")
-    with open(empty, "w", encoding="ascii"):
-        pass
-    for name, program in (("true", ["true"]), ("git --version", ["git", "--version"]),
-                          ("compiler, empty file", cc1 and [cc1, "-quiet", empty, "-o", "/dev/null"])):
-        found = program and shutil.which(program[0])
-        if found:
-            for what in ("record", "watch"):
-                table[f"{name} under {what}, added a program"] = (
-                    lambda x, what=what, program=(found, *program[1:]): b.short(x, what, *program), "ms")
+    if "compiler" not in b.workloads:
+        del table["compiler, full stacks, wall"]
+    for name in b.short:
+        for what in ("record", "watch"):
+            table[f"{name} under {what}, added a program"] = (
+                lambda x, name=name, what=what: b.added(x, name, what, 1e6), "ms")
     if b.options.walks or b.options.walked:
         table |= {
-            "Python, report": (lambda x: b.reading(x, "walks", *never(x, "report")), "s"),
-            "Python, report --json": (lambda x: b.reading(x, "walks", *never(x, "report", "--json")), "s"),
-            "Python, page": (lambda x: b.reading(x, "walks", *never(x, "report", "--html", x.path("html"))), "s"),
+            "Python, report": (lambda x: b.reading(x, "walks", *x.report), "s"),
+            "Python, report --json": (lambda x: b.reading(x, "walks", *x.report, "--json"), "s"),
+            "Python, page": (lambda x: b.reading(x, "walks", *x.report, "--html", x.path("html")), "s"),
             "Python, report again": (lambda x: b.again(x, "report"), "s"),
             "Python, page again": (lambda x: b.again(x, "report", "--html", x.path("html")), "s"),
         }
