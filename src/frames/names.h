@@ -42,10 +42,11 @@ struct names;
 struct names *names_new(struct symbols *symbols, const struct trace_image *image,
                         struct error *err);
 void names_free(struct names *n); /* NULL is fine */
-/* Another one of the same image, which looks as this does and has met no frame yet. */
+/* Another one of the same image, which looks as this does and has met no frame yet. Another thread
+ * may use it: what they share are the symbols, which have a lock. */
+struct names *names_again(const struct names *n, struct error *err);
 /* A sum of the names of all frames of the image, in whatever order they are met. */
 uint64_t names_digest(struct names *n);
-struct names *names_again(const struct names *n, struct error *err);
 /* How names are shown, before the first one is; without it as they are, with everything. */
 void names_set_look(struct names *n, const struct names_look *look);
 /* The root of the sources in use, without a slash at its end; "" when there is none. */

@@ -2,8 +2,8 @@
  *
  * Owns: everything that knows ELF symbols and DWARF (libdw, libdwfl, debuginfod). Names are looked
  * up long after the recording, possibly on another machine: all that is needed of a module is what
- * the recording holds (path, build-id, load bias). Not thread-safe; one struct symbols per thread.
- */
+ * the recording holds (path, build-id, load bias). symbols_lookup may be called by any thread, the
+ * others by one thread while no other is in it. */
 #ifndef MALLOW_SYMBOL_SYMBOL_H
 #define MALLOW_SYMBOL_SYMBOL_H
 
@@ -60,8 +60,8 @@ size_t symbols_lookup(struct symbols *s, const struct symbol_module *module, uin
                       uint64_t address, bool is_return, struct symbol_frame *frames, size_t max);
 
 /* Why names are missing, for the user: one line per module with trouble (file missing, build-id
- * differs from the file that is there, no debug information, debuginfod failed). Returns the
- * number; text[i] belong to s. */
+ * differs from the file that is there, no debug information, debuginfod failed), in the order of
+ * the lines. Returns the number; text[i] belong to s. */
 size_t symbols_problems(struct symbols *s, const char *const **text);
 
 /* Demangles a C++ (Itanium), Rust (v0 and legacy) or D name. Returns a malloc'ed string, or NULL

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,7 @@ struct jit {
 };
 
 struct symbols {
+    pthread_mutex_t lock; /* of all that follows */
     struct locate locate;
     bool no_inline;
     struct intern strings;
@@ -93,6 +95,7 @@ struct symbols *symbols_new(const struct symbol_options *options, struct error *
     if (s && (s->scratch = calloc(1, sizeof *s->scratch)) &&
         locate_init(&s->locate, options) == 0) {
         s->no_inline = options && options->no_inline;
+        pthread_mutex_init(&s->lock, NULL);
         elf_version(EV_CURRENT);
         return s;
     }
@@ -135,6 +138,7 @@ void symbols_free(struct symbols *s)
     free(s->scratch);
     intern_free(&s->strings);
     locate_done(&s->locate);
+    pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
@@ -529,7 +533,8 @@ static size_t copy_out(const struct answer *a, uint64_t address, struct symbol_f
     return n;
 }
 
-size_t symbols_lookup(struct symbols *s, const struct symbol_module *module, uint32_t pid,
+/* With the lock held; max: 1 at least. */
+static size_t look_up(struct symbols *s, const struct symbol_module *module, uint32_t pid,
                       uint64_t address, bool is_return, struct symbol_frame *frames, size_t max)
 {
     struct answer found = {0};
@@ -537,8 +542,6 @@ size_t symbols_lookup(struct symbols *s, const struct symbol_module *module, uin
     struct module *m = NULL;
     uint64_t shown, at;
 
-    if (max == 0)
-        return 0;
     frames[0] = (struct symbol_frame){0};
     shown = module ? address - module->bias : address;
     at = is_return && address ? shown - 1 : shown;
@@ -566,6 +569,23 @@ size_t symbols_lookup(struct symbols *s, const struct symbol_module *module, uin
     return copy_out(&found, shown, frames, max);
 }
 
+size_t symbols_lookup(struct symbols *s, const struct symbol_module *module, uint32_t pid,
+                      uint64_t address, bool is_return, struct symbol_frame *frames, size_t max)
+{
+    if (max == 0)
+        return 0;
+    pthread_mutex_lock(&s->lock);
+    const size_t n = look_up(s, module, pid, address, is_return, frames, max);
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* In the order of their texts: in which order modules were first met depends on threads. */
 size_t symbols_problems(struct symbols *s, const char *const **text)
 {
     size_t count = 0;
@@ -589,6 +609,7 @@ size_t symbols_problems(struct symbols *s, const char *const **text)
         count += problem[count] != NULL;
         free(line);
     }
+    qsort(problem, count, sizeof *problem, by_text);
     free(s->problem);
     s->problem = problem;
     *text = problem;
