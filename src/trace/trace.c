@@ -53,6 +53,7 @@ struct trace_cursor {
     struct cursor *cursor;
     struct decoder *decoder; /* NULL: the caller's thread decodes */
     unsigned threads;        /* beside the caller's */
+    bool late;               /* there was none to be had yet */
 };
 
 /* How many threads may work beside the caller's. */
@@ -394,8 +395,11 @@ struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, 
         return NULL;
     }
     c->trace = t;
-    c->threads = trace_take_threads(t, threads_for(t, image));
-    c->cursor = cursor_open(&t->store, image, columns, t->options.to_ns, c->threads + 1, err);
+    const unsigned most = threads_for(t, image);
+    c->threads = trace_take_threads(t, most);
+    c->late = most && !c->threads;
+    c->cursor =
+        cursor_open(&t->store, image, columns, t->options.to_ns, c->threads + c->late + 1, err);
     if (!c->cursor) {
         trace_give_threads(t, c->threads);
         free(c);
@@ -406,8 +410,19 @@ struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, 
     return c;
 }
 
+/* A thread has become free since the cursor was opened. */
+static void begin_late(struct trace_cursor *c)
+{
+    c->threads = trace_take_threads(c->trace, 1);
+    c->late = !c->threads;
+    if (c->threads)
+        c->decoder = decoder_open(c->cursor);
+}
+
 int trace_cursor_next(struct trace_cursor *c, struct trace_batch *batch, struct error *err)
 {
+    if (c->late && __atomic_load_n(&c->trace->threads, __ATOMIC_RELAXED))
+        begin_late(c);
     return c->decoder ? decoder_next(c->decoder, batch, err) : cursor_next(c->cursor, batch, err);
 }
 

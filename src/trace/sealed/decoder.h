@@ -12,8 +12,9 @@
 #define DECODER_PARTS 8u
 
 struct decoder;
-/* Starts to read. The cursor must not have been read, stays the caller's and must not be used until
- * decoder_close. NULL when there is no thread or memory to be had: the caller reads by itself. */
+/* Starts to read where the cursor stands, whose last batch no longer holds. The cursor stays the
+ * caller's and must not be used until decoder_close. NULL when there is no thread or memory to be
+ * had: the caller reads by itself. */
 struct decoder *decoder_open(struct cursor *c);
 /* As cursor_next. */
 int decoder_next(struct decoder *d, struct trace_batch *batch, struct error *err);
