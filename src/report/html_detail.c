@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "frames/select.h"
 #include "model/replay.h"
+#include "report/html_draft.h"
 #include "report/html_process.h"
 #include "report/html_sites.h"
 
@@ -122,29 +123,38 @@ static size_t room_for(const struct detail *d)
                                                              : d->room.share_bytes;
 }
 
+static int write_draft(const struct detail *d, struct html_draft *draft, struct error *err)
+{
+    const struct detail_plan *p = d->plan;
+    const unsigned helpers = trace_take_threads(p->t, 1);
+    int status = html_draft_open(draft, helpers, err);
+    if (!status) {
+        struct json j = {.out = draft->out};
+        status = html_process(&j, p->m, d->series, &d->over, &d->sites, &d->lanes, p->names,
+                              trace_info(p->t)->kernel_kinds, p->options, err);
+    }
+    if (!status)
+        status = html_draft_close(draft, err);
+    trace_give_threads(p->t, helpers);
+    return status;
+}
+
 /* 1; 0 when it was not packed, since a guess says that it does not fit; -1. *takes: bytes of the
  * page, or the guess of them. */
 static int pack(const struct detail *d, struct html_block *block, size_t *takes, struct error *err)
 {
-    const struct detail_plan *p = d->plan;
-    char *text = NULL;
-    size_t text_bytes = 0;
-    struct json j = {.out = open_memstream(&text, &text_bytes)};
-    if (!j.out)
-        return error_system(err, "memory for the page");
-    int status = html_process(&j, p->m, d->series, &d->over, &d->sites, &d->lanes, p->names,
-                              trace_info(p->t)->kernel_kinds, p->options, err);
-    if (fclose(j.out) && !status)
-        status = error_system(err, "memory for the page");
-    *takes = status ? 0 : html_block_guess(text, text_bytes);
+    struct trace *t = d->plan->t;
+    struct html_draft draft = {0};
+    int status = write_draft(d, &draft, err);
+    *takes = draft.guess_bytes;
     const bool fits = (double)*takes * GUESS_LEAST <= (double)room_for(d);
     if (!status && fits) {
-        const unsigned helpers = trace_take_threads(p->t, HTML_PACK_HELPERS);
-        status = html_block_pack(block, text, text_bytes, helpers, err);
-        trace_give_threads(p->t, helpers);
+        const unsigned helpers = trace_take_threads(t, HTML_PACK_HELPERS);
+        status = html_block_pack(block, draft.text, draft.bytes, helpers, err);
+        trace_give_threads(t, helpers);
         *takes = block->page_bytes;
     }
-    free(text);
+    html_draft_release(&draft);
     return status ? -1 : fits;
 }
 

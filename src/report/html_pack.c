@@ -14,11 +14,7 @@
 #define BACK_BYTES  ((size_t)32 << 10)  /* that deflate looks back */
 #define FLUSH_BYTES 64u                 /* more than deflateBound: for the end of a piece */
 
-#define GUESSED_LEAST ((size_t)8 << 20)   /* bytes of a text: of a shorter one nothing is guessed */
-#define SAMPLE_BYTES  ((size_t)128 << 10) /* in a row; several times what deflate looks back */
-#define SAMPLE_EACH   8u                  /* one of so many is compressed */
-
-static size_t packed_bytes(size_t data_bytes) { return (data_bytes + 2) / 3 * 4 + ELEMENT_BYTES; }
+size_t html_block_takes(size_t data_bytes) { return (data_bytes + 2) / 3 * 4 + ELEMENT_BYTES; }
 
 /* ---- packing ---- */
 
@@ -138,41 +134,15 @@ int html_block_pack(struct html_block *block, const char *text, size_t text_byte
         return error_memory_for(err, "to compress %zu bytes of the page", text_bytes);
     }
     *block = (struct html_block){(unsigned char *)out.data, out.size_bytes,
-                                 packed_bytes(out.size_bytes)};
+                                 html_block_takes(out.size_bytes)};
     return 0;
-}
-
-/* ---- how much it will be ---- */
-
-/* The samples are one stream: each but the first finds text like its own before it. */
-size_t html_block_guess(const char *text, size_t text_bytes)
-{
-    unsigned char out[4096];
-    z_stream z = {0};
-    size_t sampled = 0;
-    if (text_bytes < GUESSED_LEAST || deflateInit(&z, Z_DEFAULT_COMPRESSION) != Z_OK)
-        return 0;
-    const size_t step = SAMPLE_EACH * SAMPLE_BYTES;
-    for (size_t at = step / 2; at + SAMPLE_BYTES <= text_bytes; at += step) {
-        z.next_in = (const unsigned char *)text + at;
-        z.avail_in = SAMPLE_BYTES;
-        sampled += SAMPLE_BYTES;
-        do {
-            z.next_out = out;
-            z.avail_out = sizeof out;
-            (void)deflate(&z, at + step + SAMPLE_BYTES > text_bytes ? Z_FINISH : Z_NO_FLUSH);
-        } while (!z.avail_out);
-    }
-    const double share = (double)z.total_out / (double)sampled;
-    (void)deflateEnd(&z);
-    return packed_bytes((size_t)(share * (double)text_bytes));
 }
 
 /* ---- on the page ---- */
 
 bool html_block_copy(struct html_block *block, const void *data, size_t data_bytes)
 {
-    *block = (struct html_block){malloc(data_bytes + 1), data_bytes, packed_bytes(data_bytes)};
+    *block = (struct html_block){malloc(data_bytes + 1), data_bytes, html_block_takes(data_bytes)};
     if (!block->data)
         return false;
     memcpy(block->data, data, data_bytes);

@@ -19,9 +19,8 @@ struct html_block {
 #define HTML_PACK_HELPERS 15u
 int html_block_pack(struct html_block *block, const char *text, size_t text_bytes, unsigned helpers,
                     struct error *err);
-/* What a text would take on the page, about, from an eighth of it; 0 for one that is too short to
- * guess, or without memory. */
-size_t html_block_guess(const char *text, size_t text_bytes);
+/* What so many packed bytes take on the page. */
+size_t html_block_takes(size_t data_bytes);
 /* One that was packed before. False without memory. */
 bool html_block_copy(struct html_block *block, const void *data, size_t data_bytes);
 /* As a <script> element with this id that no browser runs. */

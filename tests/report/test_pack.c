@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "report/html_draft.h"
 #include "report/html_pack.h"
 
 enum { PIECE = 256 << 10, LARGE = 16 << 20 };
@@ -64,15 +65,32 @@ static void test_back(void **state)
     }
 }
 
-/* Which the page relies on. */
+static size_t guess_of(const char *text, size_t n, size_t at_once, bool beside)
+{
+    struct html_draft draft;
+    struct error err;
+    assert_int_equal(html_draft_open(&draft, beside, &err), 0);
+    for (size_t i = 0; i < n; i += at_once)
+        fwrite(text + i, 1, n - i < at_once ? n - i : at_once, draft.out);
+    assert_int_equal(html_draft_close(&draft, &err), 0);
+    assert_int_equal(draft.bytes, n);
+    assert_memory_equal(draft.text, text, n);
+    const size_t guess = draft.guess_bytes;
+    html_draft_release(&draft);
+    return guess;
+}
+
+/* Which the page relies on; however the text comes, and whoever guesses. */
 static void test_guess(void **state)
 {
     (void)state;
     char *text = text_of(LARGE, true);
     struct html_block block;
     struct error err;
-    assert_int_equal(html_block_guess(text, LARGE / 4), 0);
-    const size_t guess = html_block_guess(text, LARGE);
+    assert_int_equal(guess_of(text, LARGE / 4, 1000, true), 0);
+    const size_t guess = guess_of(text, LARGE, 1000, true);
+    assert_int_equal(guess_of(text, LARGE, 777777, true), guess);
+    assert_int_equal(guess_of(text, LARGE, LARGE, false), guess);
     assert_int_equal(html_block_pack(&block, text, LARGE, 3, &err), 0);
     assert_in_range(guess, block.page_bytes - block.page_bytes / 10,
                     block.page_bytes + block.page_bytes / 10);
@@ -80,8 +98,23 @@ static void test_guess(void **state)
     free(text);
 }
 
+/* A text that nobody waits for. */
+static void test_dropped(void **state)
+{
+    (void)state;
+    char *text = text_of(LARGE, true);
+    struct html_draft draft;
+    struct error err;
+    assert_int_equal(html_draft_open(&draft, true, &err), 0);
+    fwrite(text, 1, LARGE, draft.out);
+    html_draft_release(&draft);
+    html_draft_release(&draft);
+    free(text);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_back), cmocka_unit_test(test_guess)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_back), cmocka_unit_test(test_guess),
+                                       cmocka_unit_test(test_dropped)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
