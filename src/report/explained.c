@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/human.h"
+#include "report/beside.h"
 #include "report/explained_keep.h"
 #include "report/sections.h"
 
@@ -285,6 +286,67 @@ int explained_find(struct trace *t, uint32_t image, const struct model *m,
     const int status = !x ? -1 : x->known ? 0 : read_image(x, err);
     explained_end(x, !status);
     return status;
+}
+
+/* ---- beside something else ---- */
+
+struct explaining {
+    struct trace *t;
+    uint32_t image;
+    const struct model *m;
+    const struct report_options *o;
+    struct names *names, *apart;
+    struct explained_list *list;
+    struct beside beside;
+    int status;
+    struct error err;
+};
+
+static void explain(void *arg)
+{
+    struct explaining *e = arg;
+    e->status = explained_find(e->t, e->image, e->m, e->o, e->apart, e->list, &e->err);
+    if (!e->status && names_failed(e->apart))
+        e->status = error_memory_for(&e->err, "the names of call sites");
+}
+
+struct explaining *explaining_begin(struct trace *t, uint32_t image, const struct model *m,
+                                    const struct report_options *o, struct names *names,
+                                    struct explained_list *list, struct error *err)
+{
+    struct explaining *e = malloc(sizeof *e);
+    struct names *apart = names_again(names, err);
+    if (!e || !apart) {
+        free(e);
+        names_free(apart);
+        error_memory(err);
+        return NULL;
+    }
+    *e = (struct explaining){t, image, m, o, .names = names, .apart = apart, .list = list};
+    beside_begin(&e->beside, t, explain, e);
+    return e;
+}
+
+/* Findings know call sites by the numbers of the names that found them. */
+int explaining_end(struct explaining *e, struct error *err)
+{
+    beside_end(&e->beside);
+    const int status = e->status;
+    if (status)
+        *err = e->err;
+    for (size_t i = 0; i < e->list->count && !status; i++)
+        explained_number_sites(&e->list->items[i].found, e->names);
+    explaining_drop(e);
+    return status;
+}
+
+void explaining_drop(struct explaining *e)
+{
+    if (!e)
+        return;
+    beside_wait(&e->beside);
+    names_free(e->apart);
+    free(e);
 }
 
 size_t explained_advice(const struct model *m, const struct explained *e, struct names *names,

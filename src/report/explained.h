@@ -20,12 +20,24 @@ struct explained_list {
 int explained_wish(const char *at, const struct trace_info *info, struct explain_wish *wish,
                    struct error *err);
 
-/* Of a finished model of the image; names: of it as well. Nothing is explained under a filter of
+/* Of a finished model of the image; names: of it as well, and of this alone (names_again): in which
+ * order frames are met decides between equals elsewhere. Nothing is explained under a filter of
  * anything but time. */
 int explained_find(struct trace *t, uint32_t image, const struct model *m,
                    const struct report_options *o, struct names *names, struct explained_list *list,
                    struct error *err);
 void explained_release(struct explained_list *list);
+
+/* explained_find beside something else that the caller does, `names` included: on a thread where
+ * one is free, with names of its own. All that is given must outlive it. NULL with *err set. */
+struct explaining;
+struct explaining *explaining_begin(struct trace *t, uint32_t image, const struct model *m,
+                                    const struct report_options *o, struct names *names,
+                                    struct explained_list *list, struct error *err);
+/* The list is filled, with the call sites of `names`. */
+int explaining_end(struct explaining *e, struct error *err);
+/* The list is not wanted any more. NULL is fine. */
+void explaining_drop(struct explaining *e);
 
 /* The same in parts, for who reads the image with a pinned_visitor anyway. NULL with *err set.
  * list->items[].moment are filled; a moment that was asked for (--at) may still get another split.

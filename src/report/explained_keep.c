@@ -191,18 +191,14 @@ static bool classes_of(struct names *names, const uint64_t *asked, size_t n, uin
     return sites != NULL;
 }
 
-/* Whether the names of today distinguish the stacks as they did. They are looked up apart: in
- * which order frames were first met says which come first among equals. */
+/* Whether the names of today distinguish the stacks as they did. */
 static bool same_classes(const struct explained_pass *x, const uint64_t *asked, const uint64_t *was,
                          size_t n)
 {
-    struct error ignored;
-    struct names *apart = names_again(x->names, &ignored);
     uint64_t *now = malloc((n + 1) * sizeof *now);
-    const bool same = apart && now && classes_of(apart, asked, n, now) && !names_failed(apart) &&
+    const bool same = now && classes_of(x->names, asked, n, now) && !names_failed(x->names) &&
                       !memcmp(now, was, n * sizeof *now);
     free(now);
-    names_free(apart);
     return same;
 }
 
@@ -234,16 +230,12 @@ static bool take_column(struct trace_kept *k, unsigned column, struct words *w, 
     return fits;
 }
 
-/* The numbers of call sites are those of today. */
-static void number_sites(const struct explained_pass *x)
+void explained_number_sites(struct advice_found *a, struct names *names)
 {
-    for (size_t i = 0; i < x->count; i++) {
-        struct advice_found *a = &x->found[i];
-        for (size_t k = 0; k < a->pool_count; k++)
-            a->pools[k].site = section_site(x->names, a->pools[k].stack);
-        if (a->live.blocks)
-            a->live.site = section_site(x->names, a->live.stack);
-    }
+    for (size_t k = 0; k < a->pool_count; k++)
+        a->pools[k].site = section_site(names, a->pools[k].stack);
+    if (a->live.blocks)
+        a->live.site = section_site(names, a->live.stack);
 }
 
 bool explained_kept(const struct explained_pass *x)
@@ -258,10 +250,8 @@ bool explained_kept(const struct explained_pass *x)
                       asked.n <= 4096 * x->count &&
                       take_column(k, COLUMN_FACTS, &facts, UINT64_MAX) && take_facts(x, &facts) &&
                       same_classes(x, asked.v, class.v, asked.n);
-    for (size_t i = 0; i < asked.n && fits; i++)
-        section_site(x->names, (uint32_t)asked.v[i]);
-    if (fits)
-        number_sites(x);
+    for (size_t i = 0; i < x->count && fits; i++)
+        explained_number_sites(&x->found[i], x->names);
     for (size_t i = 0; i < x->count && !fits; i++)
         pinned_release(&x->results[i]);
     if (!fits)

@@ -17,7 +17,7 @@
 struct explained_pass {
     struct trace *t;
     uint32_t image;
-    struct names *names;
+    struct names *names;        /* of the pass alone: they have met what it asked for */
     const uint64_t *times_ns;   /* [count] */
     const uint64_t *trim_bytes; /* [count] as advice_sites_find gets them */
     size_t count;
@@ -33,6 +33,8 @@ struct explained_asked {
 
 /* Fills results and found. False: the index has nothing that holds; they are as they were. */
 bool explained_kept(const struct explained_pass *x);
+/* The numbers of call sites become those of `names`. */
+void explained_number_sites(struct advice_found *a, struct names *names);
 void explained_ask(struct explained_asked *a, uint32_t stack);
 void explained_forget(struct explained_asked *a);
 /* After the pass; forgets a. */

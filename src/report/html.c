@@ -101,7 +101,8 @@ static void write_block(struct page *p, const char *name, const struct html_bloc
     p->room -= block->page_bytes < p->room ? block->page_bytes : p->room;
 }
 
-/* Makes the blocks of a process within its share of the page. 1; 0 when they would be wrong; -1. */
+/* Makes the blocks of a process within its share of the page. 1; 0 when they would be wrong; -1.
+ * The moments have names of their own, while a thread uses the others. */
 static int make_blocks(struct page *p, uint32_t image, struct image_filter *filter,
                        const struct model *m, struct names *names, const struct html_room *room,
                        struct html_block *block, struct html_block *moments, struct error *err)
@@ -114,18 +115,22 @@ static int make_blocks(struct page *p, uint32_t image, struct image_filter *filt
                                      .options = p->options,
                                      .progress = tell,
                                      .progress_arg = p};
+    struct names *apart = names_again(names, err);
     const struct moments_plan why = {.t = p->t,
                                      .image = image,
                                      .m = m,
-                                     .names = names,
+                                     .names = apart,
                                      .options = p->options,
                                      .share_bytes = room->share_bytes / MOMENTS_PART};
-    struct detail *d = html_detail_begin(&plan, err);
+    struct detail *d = apart ? html_detail_begin(&plan, err) : NULL;
     const int explains = d ? html_moments(&why, moments, err) : -1;
     const struct html_room left = {room->share_bytes - moments->page_bytes,
                                    room->most_bytes - moments->page_bytes, room->must_fit};
-    const int fits = explains < 0 ? -1 : html_detail_end(d, &left, block, err);
+    int fits = explains < 0 ? -1 : html_detail_end(d, &left, block, err);
+    if (fits >= 0 && names_failed(apart))
+        fits = error_memory_for(err, "the names of call sites");
     html_detail_free(d);
+    names_free(apart);
     if (fits > 0)
         html_keep(p->t, image, names, p->options, room, block, explains ? moments : NULL);
     return fits;

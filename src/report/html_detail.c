@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/thread.h"
 #include "frames/select.h"
 #include "model/replay.h"
+#include "report/beside.h"
 #include "report/html_draft.h"
 #include "report/html_process.h"
 #include "report/html_sites.h"
@@ -32,9 +32,8 @@ struct detail {
     struct series_plan over;
     struct series *series; /* NULL: not yet */
     struct html_room room;
-    pthread_t thread; /* that observes */
-    bool beside;      /* it was started */
-    int observed;     /* 0 or -1 with `err` */
+    struct beside beside; /* gathers */
+    int gathered;         /* 0 or -1 with `err` */
     struct error err;
 };
 
@@ -68,50 +67,18 @@ static int fold_to(struct detail *d, uint32_t groups, uint32_t least, struct err
 
 /* ---- what every group did in every slice of time ---- */
 
-static void *observe(void *arg)
+static int observe(struct detail *d, struct error *err)
 {
-    struct detail *d = arg;
     const struct detail_plan *p = d->plan;
-    struct error *const err = &d->err;
-    d->observed = -1;
-    d->series = series_new(&d->over, err);
-    if (d->series && !model_replay_series(p->t, p->image, p->filter, d->series, err))
-        d->observed = series_finish(d->series, err);
-    return NULL;
-}
-
-static void begin_observing(struct detail *d)
-{
     size_t bins;
     d->over.lane_of = d->lanes.lane_of;
     d->over.lanes = d->lanes.count;
-    model_timeline(d->plan->m, &d->over.start_ns, &d->over.width_ns, &bins);
+    model_timeline(p->m, &d->over.start_ns, &d->over.width_ns, &bins);
     d->over.bins = (uint32_t)bins;
-    if (!trace_take_threads(d->plan->t, 1))
-        return;
-    d->beside = !thread_start(&d->thread, observe, d);
-    if (!d->beside)
-        trace_give_threads(d->plan->t, 1);
-}
-
-static void wait_for(struct detail *d)
-{
-    if (!d->beside)
-        return;
-    pthread_join(d->thread, NULL);
-    trace_give_threads(d->plan->t, 1);
-    d->beside = false;
-}
-
-static int end_observing(struct detail *d, struct error *err)
-{
-    if (d->beside)
-        wait_for(d);
-    else
-        observe(d);
-    if (d->observed)
-        *err = d->err;
-    return d->observed;
+    d->series = series_new(&d->over, err);
+    if (!d->series || model_replay_series(p->t, p->image, p->filter, d->series, err))
+        return -1;
+    return series_finish(d->series, err);
 }
 
 /* ---- what fits ---- */
@@ -221,10 +188,12 @@ static void tell(const struct detail_plan *plan, unsigned part)
         plan->progress(plan->progress_arg, part);
 }
 
-static int begin(struct detail *d, struct error *err)
+/* ---- the two together ---- */
+
+/* What stands by itself. */
+static int choose(struct detail *d, struct error *err)
 {
     const struct detail_plan *p = d->plan;
-    tell(p, 1);
     if (page_sites_find(&d->sites, p->m, p->names, err) ||
         page_lanes_find(&d->lanes, model_image(p->m), err))
         return -1;
@@ -234,9 +203,13 @@ static int begin(struct detail *d, struct error *err)
         page_sites_order(&d->sites, err))
         return -1;
     d->over.group_of = d->sites.group_of;
-    tell(p, 2);
-    begin_observing(d);
     return 0;
+}
+
+static void gather(void *arg)
+{
+    struct detail *d = arg;
+    d->gathered = choose(d, &d->err) || observe(d, &d->err) ? -1 : 0;
 }
 
 struct detail *html_detail_begin(const struct detail_plan *plan, struct error *err)
@@ -248,10 +221,8 @@ struct detail *html_detail_begin(const struct detail_plan *plan, struct error *e
     }
     d->plan = plan;
     d->limit = (struct page_limit){FRAMES_MAX, UINT32_MAX};
-    if (begin(d, err)) {
-        html_detail_free(d);
-        return NULL;
-    }
+    tell(plan, 1);
+    beside_begin(&d->beside, plan->t, gather, d);
     return d;
 }
 
@@ -259,8 +230,11 @@ int html_detail_end(struct detail *d, const struct html_room *room, struct html_
                     struct error *err)
 {
     d->room = *room;
-    if (end_observing(d, err))
+    beside_end(&d->beside);
+    if (d->gathered) {
+        *err = d->err;
         return -1;
+    }
     tell(d->plan, 4);
     return fit(d, block, err);
 }
@@ -269,7 +243,7 @@ void html_detail_free(struct detail *d)
 {
     if (!d)
         return;
-    wait_for(d);
+    beside_wait(&d->beside);
     series_free(d->series);
     page_lanes_release(&d->lanes);
     page_sites_release(&d->sites);

@@ -1,8 +1,8 @@
 /* html_detail.h - one process on the page, in as much detail as there is room for.
  *
- * Reading the recording for it takes longest. Where a processor is free, a thread does that, and
- * the caller may do something else between begin and end; names stay the caller's. One thread
- * calls. */
+ * Putting stacks into groups and reading the recording for it take longest. Where a processor is
+ * free, a thread does both, and the caller may do something else between begin and end, with names
+ * of its own (names_again). One thread calls. */
 #ifndef MALLOW_REPORT_HTML_DETAIL_H
 #define MALLOW_REPORT_HTML_DETAIL_H
 
@@ -21,7 +21,7 @@ struct detail_plan {
     uint32_t image;
     const struct model_filter *filter;
     const struct model *m; /* of a first pass, finished */
-    struct names *names;
+    struct names *names;   /* not the caller's from begin to end */
     const struct report_options *options;
     void (*progress)(void *arg, unsigned part); /* of DETAIL_PARTS; may be NULL */
     void *progress_arg;

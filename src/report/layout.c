@@ -48,6 +48,11 @@ static size_t length_of(const struct buffer *b)
     return end;
 }
 
+void page_printed(const struct page *p, const char *text, size_t bytes)
+{
+    fwrite(text, 1, bytes, p->out);
+}
+
 void page_line(const struct page *p, const struct buffer *b)
 {
     const char *text = buffer_text(b);

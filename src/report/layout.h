@@ -33,6 +33,9 @@ void page_line(const struct page *p, const struct buffer *text);
  */
 void page_wrap(const struct page *p, const struct buffer *text, unsigned indent);
 
+/* Prints what these functions have printed already, to another FILE. */
+void page_printed(const struct page *p, const char *text, size_t bytes);
+
 /* Appends `part` of `whole` as "12.3 %" (6 wide); "" padded when whole is 0. */
 void page_percent(struct buffer *b, uint64_t part, uint64_t whole);
 

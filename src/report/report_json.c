@@ -157,47 +157,56 @@ static void write_left_out(struct json *j, const struct sites *sites, size_t sho
     json_close_object(j);
 }
 
-/* faults: NULL when they were not recorded. */
-static int write_sites(struct json *j, const struct model *m, struct names *names,
-                       struct frame_texts *texts, const struct report_options *o,
-                       struct suppressions *suppressions, const struct fault_sums *faults,
-                       struct error *err)
-{
+/* What writing a process needs besides its model. */
+struct findings {
     struct sites sites;
-    struct frame_source source = names_source(names, true);
-    source.hidden = NULL; /* suppressions know whole stacks */
-    if (sites_build_top(&sites, m, &source, o->by, json_limit(o), err))
-        return -1;
+    struct heap_view heap;
+    struct explained_list explained;
+};
+
+static void findings_release(struct findings *f)
+{
+    sites_release(&f->sites);
+    heap_release(&f->heap);
+    explained_release(&f->explained);
+}
+
+/* faults: NULL when they were not recorded. */
+static int write_sites(struct json *j, const struct model *m, const struct sites *sites,
+                       struct names *names, struct frame_texts *texts,
+                       const struct report_options *o, struct suppressions *suppressions,
+                       const struct fault_sums *faults, struct error *err)
+{
     struct known known = {.suppressions = suppressions, .names = names};
     struct buffer stack = {0};
     struct fault_count *by_tip =
-        faults ? faults_by_tip(&sites, faults, model_image(m)->stacks) : NULL;
+        faults ? faults_by_tip(sites, faults, model_image(m)->stacks) : NULL;
     bool failed = names_failed(names) || (faults && !by_tip);
     const uint64_t limit = json_limit(o);
-    const size_t shown = sites.count < limit ? sites.count : (size_t)limit;
-    size_t deepest = deepest_site(&sites, shown), allowance = DEEP_ALLOWANCE;
+    const size_t shown = sites->count < limit ? sites->count : (size_t)limit;
+    size_t deepest = deepest_site(sites, shown), allowance = DEEP_ALLOWANCE;
     json_open_array(j, "sites");
-    for (size_t i = 0; i < sites.count && !failed; i++) {
-        const struct site *site = &sites.items[i];
+    for (size_t i = 0; i < sites->count && !failed; i++) {
+        const struct site *site = &sites->items[i];
         const struct figures *f = &site->figures;
         struct suppression *hides = NULL;
         if (suppressions && f->end_blocks) {
-            hides = known_site(&known, &sites, site->tip, &stack);
+            hides = known_site(&known, sites, site->tip, &stack);
             if (hides)
                 known_count(&known, hides, f->end_blocks, f->end_bytes);
         }
         if (i >= shown)
             continue;
         json_open_object(j, NULL);
-        failed = !write_frames(j, &sites, site->tip, i == deepest, &allowance, texts, names);
-        json_number(j, "call_site", call_site(&sites, site->tip, names));
+        failed = !write_frames(j, sites, site->tip, i == deepest, &allowance, texts, names);
+        json_number(j, "call_site", call_site(sites, site->tip, names));
         write_figures(j, f, by_tip ? &by_tip[site->tip] : NULL);
         if (suppressions)
             json_bool(j, "suppressed", hides != NULL);
         json_close_object(j);
     }
     json_close_array(j);
-    write_left_out(j, &sites, shown, by_tip);
+    write_left_out(j, sites, shown, by_tip);
     if (o->frame_table)
         frame_texts_table(j, texts);
     if (suppressions) {
@@ -206,7 +215,6 @@ static int write_sites(struct json *j, const struct model *m, struct names *name
     }
     known_release(&known);
     buffer_release(&stack);
-    sites_release(&sites);
     free(by_tip);
     return failed ? error_memory_for(err, "the names of call sites") : 0;
 }
@@ -349,9 +357,9 @@ int json_heap(struct json *j, const struct heap_view *h, struct names *names, ui
 }
 
 static int write_process(struct json *j, const struct model *m, struct names *names,
-                         const struct heap_view *heap, const struct explained_list *explained,
-                         const struct report_options *o, uint32_t kernel_kinds,
-                         struct suppressions *suppressions, struct error *err)
+                         const struct findings *found, const struct report_options *o,
+                         uint32_t kernel_kinds, struct suppressions *suppressions,
+                         struct error *err)
 {
     struct fault_sums faults;
     struct frame_texts texts = {.table = o->frame_table};
@@ -368,14 +376,14 @@ static int write_process(struct json *j, const struct model *m, struct names *na
     if (!status && !model_filtered(m))
         status = json_mapped(j, m, names, json_limit(o), err);
     if (!status)
-        status = json_explained(j, m, explained, &texts, names, o->top, err);
-    if (!status && heap)
-        status = json_heap(j, heap, names, json_limit(o), err);
+        status = json_explained(j, m, &found->explained, &texts, names, o->top, err);
+    if (!status && o->heap)
+        status = json_heap(j, &found->heap, names, json_limit(o), err);
     if (!status)
         json_text(j, "source_root", names_source_root(names));
     if (!status)
-        status =
-            write_sites(j, m, names, &texts, o, suppressions, has_faults ? &faults : NULL, err);
+        status = write_sites(j, m, &found->sites, names, &texts, o, suppressions,
+                             has_faults ? &faults : NULL, err);
     frame_texts_release(&texts);
     json_close_object(j);
     fault_sums_release(&faults);
@@ -405,6 +413,29 @@ struct whole {
     uint64_t events, lost;
 };
 
+static int find_sites(struct sites *sites, const struct model *m, struct names *names,
+                      const struct report_options *o, struct error *err)
+{
+    struct frame_source source = names_source(names, true);
+    source.hidden = NULL; /* suppressions know whole stacks */
+    return sites_build_top(sites, m, &source, o->by, json_limit(o), err);
+}
+
+static int find_all(struct trace *t, uint32_t i, const struct model *m, struct names *names,
+                    const struct report_options *o, struct findings *found, struct error *err)
+{
+    if (o->heap && heap_find(t, i, m, &found->heap, err))
+        return -1;
+    struct explaining *e = explaining_begin(t, i, m, o, names, &found->explained, err);
+    if (!e)
+        return -1;
+    if (find_sites(&found->sites, m, names, o, err)) {
+        explaining_drop(e);
+        return -1;
+    }
+    return explaining_end(e, err);
+}
+
 static int one_image(struct json *j, struct trace *t, uint32_t i, struct symbols *symbols,
                      struct whole *w, struct error *err)
 {
@@ -425,17 +456,12 @@ static int one_image(struct json *j, struct trace *t, uint32_t i, struct symbols
     if (!status) {
         w->events += model_totals(m)->events;
         w->lost += image->lost_calls;
-        struct heap_view heap = {0};
-        const bool with_heap = w->o->heap;
-        struct explained_list explained = {0};
-        status = with_heap ? heap_find(t, i, m, &heap, err) : 0;
+        struct findings found = {0};
+        status = find_all(t, i, m, names, w->o, &found, err);
         if (!status)
-            status = explained_find(t, i, m, w->o, names, &explained, err);
-        if (!status)
-            status = write_process(j, m, names, with_heap ? &heap : NULL, &explained, w->o,
-                                   trace_info(t)->kernel_kinds, w->suppressions, err);
-        heap_release(&heap);
-        explained_release(&explained);
+            status = write_process(j, m, names, &found, w->o, trace_info(t)->kernel_kinds,
+                                   w->suppressions, err);
+        findings_release(&found);
     }
     model_free(m);
     names_free(names);

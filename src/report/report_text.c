@@ -382,11 +382,41 @@ static int add_image(struct run *r, struct trace *t, uint32_t i, struct symbols 
     return 0;
 }
 
-/* Reads the biggest again, up to the last moment that is explained. */
-static int print_explained(const struct run *r, struct trace *t, struct error *err)
+struct written { /* as print_trees would print it */
+    char *text;
+    size_t bytes;
+};
+
+static int write_trees(const struct run *r, struct suppressions *suppressions, struct written *w,
+                       struct error *err)
+{
+    struct page apart = *r->page;
+    struct run to = *r;
+    to.page = &apart;
+    apart.out = open_memstream(&w->text, &w->bytes);
+    if (!apart.out)
+        return error_memory_for(err, "the trees of callers");
+    const int status = print_trees(&to, suppressions, err);
+    if (fclose(apart.out) && !status)
+        return error_memory_for(err, "the trees of callers");
+    return status;
+}
+
+/* Reads the biggest again, up to the last moment that is explained. The trees, which stand further
+ * below, are made meanwhile. */
+static int print_explained(const struct run *r, struct trace *t, struct suppressions *suppressions,
+                           struct written *trees, struct error *err)
 {
     struct explained_list list;
-    if (explained_find(t, r->biggest_image, r->biggest, r->o, r->names, &list, err))
+    struct explaining *e =
+        explaining_begin(t, r->biggest_image, r->biggest, r->o, r->names, &list, err);
+    if (!e)
+        return -1;
+    if (write_trees(r, suppressions, trees, err)) {
+        explaining_drop(e);
+        return -1;
+    }
+    if (explaining_end(e, err))
         return -1;
     section_explained(r->page, r->biggest, &list, r->names);
     explained_release(&list);
@@ -402,6 +432,37 @@ static void put_file_first(struct run *r)
     w.count += r->warnings.count;
     warnings_release(&r->warnings);
     r->warnings = w;
+}
+
+static int print_biggest(const struct run *r, struct trace *t, struct suppressions *suppressions,
+                         struct error *err)
+{
+    const struct report_options *o = r->o;
+    const struct trace_image *image = &r->info->images[r->biggest_image];
+    const bool any = has_anything(model_totals(r->biggest)), whole = !o->by_given && any;
+    struct written trees = {0};
+    int status = 0;
+    print_totals(r);
+    if (whole) {
+        section_timeline(r->page, r->biggest);
+        section_resident(r->page, r->biggest);
+    }
+    if (any && (whole || o->at))
+        status = print_explained(r, t, suppressions, &trees, err);
+    else
+        status = write_trees(r, suppressions, &trees, err);
+    if (whole && !status) {
+        section_mapped(r->page, r->biggest, r->names);
+        section_marks(r->page, image, o);
+    }
+    if (!status)
+        page_printed(r->page, trees.text, trees.bytes);
+    free(trees.text);
+    if (whole && !status)
+        section_rest(r->page, r->biggest, r->names);
+    if (!o->by_given && !status)
+        status = section_kernel(r->page, image, r->info->kernel_kinds, r->names, o, err);
+    return status;
 }
 
 static int write_text(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
@@ -429,27 +490,8 @@ static int write_text(FILE *out, const char *path, struct trace *t, struct symbo
         print_top(&r, path);
         print_filter(&r);
         print_processes(&r);
-        if (r.biggest) {
-            print_totals(&r);
-            const bool any = has_anything(model_totals(r.biggest));
-            if (!o->by_given && any) {
-                section_timeline(&page, r.biggest);
-                section_resident(&page, r.biggest);
-            }
-            if (any && (!o->by_given || o->at))
-                status = print_explained(&r, t, err);
-            if (!o->by_given && any) {
-                section_mapped(&page, r.biggest, r.names);
-                section_marks(&page, &info->images[r.biggest_image], o);
-            }
-            if (!status)
-                status = print_trees(&r, o->suppressions ? &suppressions : NULL, err);
-            if (!status && !o->by_given && any)
-                section_rest(&page, r.biggest, r.names);
-            if (!status && !o->by_given)
-                status = section_kernel(&page, &info->images[r.biggest_image], info->kernel_kinds,
-                                        r.names, o, err);
-        }
+        if (r.biggest)
+            status = print_biggest(&r, t, o->suppressions ? &suppressions : NULL, err);
         if (symbols)
             section_problems(&page, symbols);
     }
