@@ -42,6 +42,7 @@ static const struct option_spec specs[] = {
      "exit 1 when a figure grew by more than this, 3 when that is not known: peak, end, allocated, "
      "temporary, calls, rss, gap (without a name: that of --by, default peak)"},
     GATE_SPECS(struct diff_cli, gate),
+    VIEW_ALLOC_SPEC(struct diff_cli, view),
     VIEW_LOOK_SPECS(struct diff_cli, view),
     VIEW_OTHER_SPECS(struct diff_cli, view),
     OPTION_END,
@@ -108,7 +109,8 @@ static int run(const struct command *self, const void *options, char **operands,
     o.depth = (unsigned)cli->depth;
     if (gate_check(self, &cli->gate, cli->fail_above))
         return EXIT_USAGE;
-    if (gate_parse(&limits, cli->fail_above, true, (enum gate_figure)o.by, &err))
+    if (gate_parse(&limits, cli->fail_above, true, (enum gate_figure)o.by, &err) ||
+        view_alloc_fns(&cli->view, &o.look, &err))
         return command_fail(self, &err);
     if (cli->html && cli->json)
         return command_usage(self, "--html and --json are two reports; choose one of them");

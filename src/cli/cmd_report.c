@@ -72,6 +72,7 @@ static const struct option_spec specs[] = {
      "of your own (auto, the default), of any of your own (always), or neither keep nor use it "
      "(never)"},
     GATE_SPECS(struct report_cli, gate),
+    VIEW_ALLOC_SPEC(struct report_cli, view),
     VIEW_LOOK_SPECS(struct report_cli, view),
     VIEW_SPECS(struct report_cli, view),
     OPTION_END,
@@ -180,7 +181,8 @@ static int run(const struct command *self, const void *options, char **operands,
     struct gate_processes read = {.places = cli->gate.annotate == GATE_GITHUB};
     if (gate_check(self, &cli->gate, cli->fail_above))
         return EXIT_USAGE;
-    if (gate_parse(&limits, cli->fail_above, false, GATE_FIGURES, &err))
+    if (gate_parse(&limits, cli->fail_above, false, GATE_FIGURES, &err) ||
+        view_alloc_fns(&cli->view, &o.look, &err))
         return command_fail(self, &err);
     o.gate = limits.count ? &read : NULL;
 

@@ -81,6 +81,7 @@ static const struct option_spec specs[] = {
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL,
      "say nothing but reports, unless something is wrong"},
     VIEW_DEBUG_SPECS(struct watch_cli, view),
+    VIEW_ALLOC_SPEC(struct watch_cli, view),
     VIEW_LOOK_SPECS(struct watch_cli, view),
     OPTION_END,
 };

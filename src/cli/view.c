@@ -28,6 +28,20 @@ struct names_look view_look(const struct view_options *v)
     return look;
 }
 
+int view_alloc_fns(const struct view_options *v, struct names_look *look, struct error *err)
+{
+    static struct pattern *patterns;
+    patterns = calloc(v->alloc_fns.count + 1, sizeof *patterns);
+    if (!patterns)
+        return error_memory(err);
+    for (size_t i = 0; i < v->alloc_fns.count; i++)
+        if (pattern_compile(&patterns[i], v->alloc_fns.items[i], err))
+            return error_prefix(err, "--alloc-fn");
+    look->alloc_fns = patterns;
+    look->alloc_fn_count = v->alloc_fns.count;
+    return 0;
+}
+
 struct report_options view_filters(const struct view_options *v)
 {
     return (struct report_options){

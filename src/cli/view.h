@@ -13,7 +13,7 @@ struct view_options {
     struct option_span time;
     struct option_range sizes;
     const char *thread, *function, *module;
-    struct option_texts debug_paths;
+    struct option_texts debug_paths, alloc_fns;
     const char *sysroot;
     bool no_debuginfod, no_inline;
     struct names_look look;
@@ -109,8 +109,19 @@ struct view_options {
             .completion = VALUE_DIRECTORY                                                          \
     }
 
+/* Which functions are no call sites, for commands that print call sites of stacks. */
+#define VIEW_ALLOC_SPEC(type, field)                                                               \
+    {                                                                                              \
+        0, "alloc-fn", OPTION_TEXTS, offsetof(type, field.alloc_fns), "PATTERN",                   \
+            "a function that allocates for its callers, as a glob or /REGEX/: they are the call "  \
+            "sites; may be repeated"                                                               \
+    }
+
 /* The look, with an absolute root that lives as long as the process. */
 struct names_look view_look(const struct view_options *v);
+/* Puts the functions of VIEW_ALLOC_SPEC into the look; they live as long as the process. -1 with
+ * *err set: one is no pattern. */
+int view_alloc_fns(const struct view_options *v, struct names_look *look, struct error *err);
 
 /* The part of struct report_options that these options say; of --time with marks, everything. */
 struct report_options view_filters(const struct view_options *v);

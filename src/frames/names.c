@@ -191,6 +191,16 @@ static bool hides_site(const struct names *n, const struct name_frame *f)
     return f->role == ROLE_INTERPRETER ? n->scripts : f->role != ROLE_CODE;
 }
 
+/* Allocates for its callers, as the user says. */
+static bool is_alloc_fn(const struct names *n, const struct name_frame *f)
+{
+    for (size_t i = 0; f->known && i < n->look.alloc_fn_count; i++)
+        if (pattern_matches(&n->look.alloc_fns[i], f->function) ||
+            pattern_matches(&n->look.alloc_fns[i], f->full))
+            return true;
+    return false;
+}
+
 /* The id of a frame; a new one when none reads the same. */
 static uint32_t intern(struct names *n, struct name_frame f)
 {
@@ -205,10 +215,12 @@ static uint32_t intern(struct names *n, struct name_frame f)
         n->failed = true;
         return 0;
     }
-    f.role = f.cut ? ROLE_LIBRARY : role_of(f.known ? f.full : NULL, f.module, f.file);
+    f.function = f.known ? shown_name(n, f.full) : f.full;
+    f.role = f.cut                ? ROLE_LIBRARY
+             : is_alloc_fn(n, &f) ? ROLE_ALLOCATOR
+                                  : role_of(f.known ? f.full : NULL, f.module, f.file);
     f.wrapper = !f.cut && hides_site(n, &f);
     f.hidden = f.role == ROLE_START && n->looks && !n->look.start_frames;
-    f.function = f.known ? shown_name(n, f.full) : f.full;
     show_place(n, &f);
     n->frames[n->frame_count++] = f;
     return i;
@@ -494,7 +506,8 @@ static bool source_site(void *arg, uint32_t stack, uint32_t *node, uint32_t *pos
 
 static uint64_t digest_frame(const struct name_frame *f)
 {
-    const unsigned flags = (unsigned)(f->known | f->own << 1 | f->cut << 2 | f->hidden << 3);
+    const unsigned flags = f->known | (unsigned)f->own << 1 | (unsigned)f->cut << 2 |
+                           (unsigned)f->hidden << 3 | (unsigned)f->role << 4;
     return (hash_frame(f) ^ flags) * 0xbf58476d1ce4e5b9u;
 }
 

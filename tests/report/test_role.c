@@ -26,6 +26,9 @@ static const struct {
     {ROLE_LIBRARY, "call_init", "ld-linux-x86-64.so.2", NULL},
     {ROLE_ALLOCATOR, "xmalloc", "prog", NULL},
     {ROLE_ALLOCATOR, "xmalloc(unsigned long)", "prog", NULL},
+    {ROLE_ALLOCATOR, "jv_mem_calloc", "libjq.so.1", NULL},
+    {ROLE_ALLOCATOR, "g_strndup", "libglib-2.0.so.0", NULL},
+    {ROLE_CODE, "g_strsplit", "libglib-2.0.so.0", NULL},
     {ROLE_CODE, "app::xmalloc_all(unsigned long)", "prog", NULL},
     /* C++ */
     {ROLE_ALLOCATOR, "operator new[](unsigned long)", "libstdc++.so.6", NULL},
