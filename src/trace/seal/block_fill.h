@@ -17,13 +17,12 @@ struct block_writer {
     uint32_t limit;              /* events of a block */
     struct block_position at;    /* the image's state: of events and allocs, before the block */
     /* the block in the making */
-    uint32_t n, refs, sizes, stacks, allocs, threads;
+    uint32_t n, refs, sizes, stacks, allocs, threads, places;
     uint32_t others; /* events that are no calls */
     uint64_t first_tick, first_alloc, max_live_bytes;
     uint32_t argument_event;
     uint64_t other_last;
     bool epoch, any_path;
-    struct predict predict;
     uint32_t thread, local; /* of the event before, and its local number; UINT32_MAX: none */
     uint64_t *thread_mark;  /* by thread: block stamp << 32 | local number */
     size_t thread_cap;
@@ -51,19 +50,20 @@ static inline void block_fill_path(struct block_writer *b, uint32_t i, unsigned 
     b->now->path[i] = (uint8_t)path;
 }
 
+/* Of a block that begins or ends: from these packing makes the columns of addresses and usable
+ * sizes. address: 0 when the reader does not know it. */
+static inline void block_fill_place(struct block_writer *b, uint64_t address, uint64_t usable)
+{
+    b->now->where[b->places] = address;
+    b->now->usable[b->places++] = usable;
+}
+
 static inline void block_fill_alloc(struct block_writer *b, const struct block_event *e)
 {
     const struct live *l = b->at.live;
     struct columns *c = b->now;
-    const uint32_t k = b->allocs++;
-    const uint64_t usual = mlw_usual_usable(e->size);
-    uint64_t difference = 0;
-    c->began[k] = e->slot;
-    c->usable[k] = e->usable == usual ? 0 : 1 + mlw_zigzag(e->usable - usual);
-    const unsigned code = predict_code(&b->predict, e->address, e->usable, &difference);
-    c->address[k] = (uint8_t)code;
-    if (code == PREDICT_NONE)
-        bytes_put_varint(&c->far, difference);
+    c->began[b->allocs++] = e->slot;
+    block_fill_place(b, e->address, e->usable);
     b->thread_last[b->local] = e->slot;
     if (l->bytes > b->max_live_bytes)
         b->max_live_bytes = l->bytes;
@@ -88,8 +88,7 @@ static inline unsigned block_fill_release(struct block_writer *b, const struct b
     if (kind == TRACE_FREE_TEMP)
         kind = SEAL_KIND_TEMP_WRITTEN;
 tell:
-    if (block->born >= b->at.epoch_alloc)
-        predict_release(&b->predict, block->address, predict_class(block->usable));
+    block_fill_place(b, block->born >= b->at.epoch_alloc ? block->address : 0, block->usable);
     return kind;
 }
 

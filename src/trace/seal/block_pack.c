@@ -56,6 +56,40 @@ static void put_references(struct pack *p, struct columns *c)
     s->block.reference = (uint8_t)c->reference;
 }
 
+static uint64_t usable_code(uint64_t size, uint64_t usable)
+{
+    const uint64_t usual = mlw_usual_usable(size);
+    return usable == usual ? 0 : 1 + mlw_zigzag(usable - usual);
+}
+
+/* The columns of addresses and usable sizes. An allocation stands no later in them than among the
+ * places, so usable sizes take the place of places that were read. */
+static void make_addresses(struct columns *c)
+{
+    struct predict predict = {.last = 0};
+    uint32_t place = 0, alloc = 0, sizes = 0;
+    for (uint32_t i = 0; i < c->head.events; i++) {
+        const unsigned kind = c->code[i] >> 5, op = c->code[i] & 31;
+        if (kind == TRACE_ALLOC) {
+            const uint64_t address = c->where[place], usable = c->usable[place];
+            uint64_t difference = 0;
+            const unsigned code = predict_code(&predict, address, usable, &difference);
+            c->address[alloc] = (uint8_t)code;
+            if (code == PREDICT_NONE)
+                bytes_put_varint(&c->far, difference);
+            c->usable[alloc++] = usable_code(c->size[sizes++], usable);
+            place++;
+            continue;
+        }
+        if (kind != TRACE_FREE_UNKNOWN && kind != TRACE_OTHER) {
+            if (c->where[place])
+                predict_release(&predict, c->where[place], predict_class(c->usable[place]));
+            place++;
+        }
+        sizes += seal_has_size(op);
+    }
+}
+
 static void put_bytes(struct pack *p, unsigned id, const struct bytes *b)
 {
     if (b->failed)
@@ -68,6 +102,7 @@ int pack_block(struct pack *p, struct columns *c, struct error *err)
     struct section *s = &p->section;
     struct seal_writer *w = p->w;
     const uint32_t n = c->head.events, allocs = c->head.allocs;
+    make_addresses(c);
     section_begin(s, SEAL_BLOCK, c->image, c->number);
     s->block = c->head;
     section_put(w, s, SEAL_COL_CODE, SEAL_PART_BYTES, c->code, n);

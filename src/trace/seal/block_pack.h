@@ -2,7 +2,7 @@
  *
  * Owns: the arrays of a block between being filled (block_write.c) and being written; compressing
  * them; the thread that may do so (struct packer). Filling and packing never have a block at the
- * same time. Memory: 6 MB a struct columns, of which small blocks touch little. */
+ * same time. Memory: 7 MB a struct columns, of which small blocks touch little. */
 #ifndef MALLOW_TRACE_SEAL_BLOCK_PACK_H
 #define MALLOW_TRACE_SEAL_BLOCK_PACK_H
 
@@ -23,6 +23,9 @@ struct columns {
     uint32_t thread[SEAL_BLOCK_EVENTS], ref[SEAL_BLOCK_EVENTS], distance[SEAL_BLOCK_EVENTS],
         stack[SEAL_BLOCK_EVENTS], began[SEAL_BLOCK_EVENTS];
     uint64_t size[SEAL_BLOCK_EVENTS], time[SEAL_BLOCK_EVENTS], usable[SEAL_BLOCK_EVENTS];
+    /* Of the blocks that begin or end, in the order of events: addresses here, usable bytes in
+     * `usable`. Packing makes address, far and usable of them. */
+    uint64_t where[SEAL_BLOCK_EVENTS];
 };
 
 struct columns *columns_new(void); /* NULL without memory */

@@ -107,7 +107,7 @@ uint64_t block_writer_events(const struct block_writer *b) { return b->at.events
 
 static void begin(struct block_writer *b, uint64_t tick)
 {
-    b->refs = b->sizes = b->stacks = b->allocs = b->threads = b->others = 0;
+    b->refs = b->sizes = b->stacks = b->allocs = b->threads = b->places = b->others = 0;
     struct columns *c = b->now;
     c->far.n = c->other.n = c->argument.n = c->threads_text.n = 0;
     b->first_alloc = b->at.allocs;
@@ -120,7 +120,6 @@ static void begin(struct block_writer *b, uint64_t tick)
     b->epoch = b->at.blocks % SEAL_EPOCH_BLOCKS == 0;
     if (b->epoch)
         b->at.epoch_alloc = b->at.allocs;
-    memset(&b->predict, 0, sizeof b->predict);
     b->stamp++;
     b->max_live_bytes = b->at.live_bytes;
 }
