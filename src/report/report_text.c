@@ -382,6 +382,8 @@ static int add_image(struct run *r, struct trace *t, uint32_t i, struct symbols 
     return 0;
 }
 
+#define TREES_BESIDE 1000u /* so many at most wait in memory until they are printed */
+
 struct written { /* as print_trees would print it */
     char *text;
     size_t bytes;
@@ -403,7 +405,7 @@ static int write_trees(const struct run *r, struct suppressions *suppressions, s
 }
 
 /* Reads the biggest again, up to the last moment that is explained. The trees, which stand further
- * below, are made meanwhile. */
+ * below, are made meanwhile; not with `trees` NULL. */
 static int print_explained(const struct run *r, struct trace *t, struct suppressions *suppressions,
                            struct written *trees, struct error *err)
 {
@@ -412,7 +414,7 @@ static int print_explained(const struct run *r, struct trace *t, struct suppress
         explaining_begin(t, r->biggest_image, r->biggest, r->o, r->names, &list, err);
     if (!e)
         return -1;
-    if (write_trees(r, suppressions, trees, err)) {
+    if (trees && write_trees(r, suppressions, trees, err)) {
         explaining_drop(e);
         return -1;
     }
@@ -439,7 +441,8 @@ static int print_biggest(const struct run *r, struct trace *t, struct suppressio
 {
     const struct report_options *o = r->o;
     const struct trace_image *image = &r->info->images[r->biggest_image];
-    const bool any = has_anything(model_totals(r->biggest)), whole = !o->by_given && any;
+    const bool any = has_anything(model_totals(r->biggest)), whole = !o->by_given && any,
+               explains = any && (whole || o->at), few = o->top <= TREES_BESIDE;
     struct written trees = {0};
     int status = 0;
     print_totals(r);
@@ -447,16 +450,16 @@ static int print_biggest(const struct run *r, struct trace *t, struct suppressio
         section_timeline(r->page, r->biggest);
         section_resident(r->page, r->biggest);
     }
-    if (any && (whole || o->at))
-        status = print_explained(r, t, suppressions, &trees, err);
-    else
-        status = write_trees(r, suppressions, &trees, err);
+    if (explains)
+        status = print_explained(r, t, suppressions, few ? &trees : NULL, err);
     if (whole && !status) {
         section_mapped(r->page, r->biggest, r->names);
         section_marks(r->page, image, o);
     }
-    if (!status)
+    if (!status && explains && few)
         page_printed(r->page, trees.text, trees.bytes);
+    else if (!status)
+        status = print_trees(r, suppressions, err);
     free(trees.text);
     if (whole && !status)
         section_rest(r->page, r->biggest, r->names);
