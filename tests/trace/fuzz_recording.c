@@ -246,6 +246,31 @@ static void compare_at_once(const char *path, const struct trace_open_options *o
     trace_close(one.trace);
 }
 
+/* The sum of all events and findings, where threads become free when `late` batches were read. */
+static uint64_t read_late(const char *path, const struct trace_open_options *o, uint32_t late)
+{
+    struct error err = {.text = ""};
+    struct trace *t = trace_open(path, o, &err);
+    struct every all = {.trace = t};
+    struct trace_batch b;
+    uint64_t sum = 0;
+    REQUIRE(t);
+    unsigned taken = trace_take_threads(t, 4);
+    REQUIRE(taken == 3);
+    for (uint32_t k = 0; every_next(&all, &b, &err) > 0; k++) {
+        sum = hash_batch(sum, &b);
+        if (k == late)
+            trace_give_threads(t, taken);
+        taken = k >= late ? 0 : taken;
+    }
+    every_rewind(&all);
+    sum = hash_findings(sum, trace_info(t));
+    trace_give_threads(t, taken);
+    REQUIRE(trace_take_threads(t, 4) == 3);
+    trace_close(t);
+    return sum;
+}
+
 /* What one thread reads, several read, and find out the same about damage. */
 static void compare_threads(const char *path, bool sealed, uint64_t one)
 {
@@ -263,6 +288,8 @@ static void compare_threads(const char *path, bool sealed, uint64_t one)
     trace_close(t);
     compare_at_once(path, &o, 0);
     compare_at_once(path, &o, 3);
+    for (uint32_t late = 0; late < 5; late += 2)
+        REQUIRE(read_late(path, &o, late) == one || !sealed);
 }
 
 static void read_recording(const uint8_t *data, size_t n, bool threads)
