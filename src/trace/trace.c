@@ -397,7 +397,7 @@ struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, 
     c->trace = t;
     const unsigned most = threads_for(t, image);
     c->threads = trace_take_threads(t, most);
-    c->late = most && !c->threads;
+    c->late = most && !c->threads && threads_beside(t->options.threads);
     c->cursor =
         cursor_open(&t->store, image, columns, t->options.to_ns, c->threads + c->late + 1, err);
     if (!c->cursor) {

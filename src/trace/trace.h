@@ -285,10 +285,10 @@ bool trace_kept_table(struct trace_kept *k, unsigned first, unsigned columns, si
 const uint8_t *trace_kept_bytes(struct trace_kept *k, unsigned column);
 void trace_kept_close(struct trace_kept *k); /* NULL is fine */
 
-/* A new part. NULL: it could not be written: the file or its size do not call for it, the recording
- * is damaged, or there is no memory. */
 /* Whether something may be kept: the options want it, and the recording is whole and large. */
 bool trace_keeps(const struct trace *t);
+/* A new part. NULL: it could not be written: the file or its size do not call for it, the recording
+ * is damaged, or there is no memory. Of a trace, one thread at a time makes and keeps parts. */
 struct trace_kept *trace_kept_new(struct trace *t, uint32_t image, enum trace_kept_kind kind,
                                   uint64_t key);
 void trace_kept_put_numbers(struct trace_kept *k, unsigned column, const uint64_t *v, size_t n);

@@ -65,8 +65,8 @@ static bool help(void *arg)
 
 struct decoder *decoder_open(struct cursor *c)
 {
-    struct decoder *d = calloc(1, sizeof *d);
-    if (!d)
+    struct decoder *d = c->found.failed ? NULL : calloc(1, sizeof *d);
+    if (!d) /* or the caller, who reads by itself, will find what failed */
         return NULL;
     d->cursor = c;
     for (unsigned i = 0; i < DECODER_PARTS; i++)
