@@ -143,6 +143,10 @@ static int check(struct watch_config *config, struct watching *w, struct watch_o
         status = watch_serve_check(self, &o->serve, o->push.url != NULL);
     if (!status)
         status = watch_dump_check(self, o->dump_when, o->dump_to, &options->when);
+    struct error err;
+    w->look = view_look(&o->view);
+    if (!status && view_alloc_fns(&o->view, &w->look, &err))
+        status = command_fail(self, &err);
     return status ? status : watch_config_settings(config, options, &w->run);
 }
 

@@ -218,9 +218,6 @@ static int open_view(struct watching *w, bool program, struct error *err)
 {
     const struct watch_cli *o = w->o;
     struct report_options looks = {0};
-    struct names_look look = view_look(&o->view);
-    if (view_alloc_fns(&o->view, &look, err))
-        return -1;
     view_looks(&looks);
     const char *output = output_named(o->output);
     w->out = program && !o->json && !o->output ? stderr : stdout;
@@ -231,7 +228,7 @@ static int open_view(struct watching *w, bool program, struct error *err)
     if (!w->symbols)
         return -1;
     const struct watch_view_options options = {.out = w->out,
-                                               .look = look,
+                                               .look = w->look,
                                                .json = o->json,
                                                .symbols = w->symbols,
                                                .known = o->known,

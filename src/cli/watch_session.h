@@ -40,6 +40,7 @@ struct watching {
     struct watch_push *push;     /* NULL: nothing is pushed */
     struct watch_metrics_file *metrics;
     struct symbols *symbols;
+    struct names_look look;
     FILE *out, *kept; /* kept: printed when the screen is restored; NULL without it */
     char *kept_text;
     size_t kept_bytes;

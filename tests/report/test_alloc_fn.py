@@ -78,6 +78,7 @@ class AllocFn(unittest.TestCase):
     def test_bad(self):
         self.assertIn("--alloc-fn: the pattern is empty", mallow("report", "--alloc-fn", "", OLD, status=2))
         self.assertIn("--alloc-fn: '/(/' is not", mallow("diff", "--alloc-fn", "/(/", OLD, NEW, status=2))
+        self.assertIn("--alloc-fn: '/(/' is not", mallow("watch", "--alloc-fn", "/(/", "--", POOLED, status=2))
 
 
 if __name__ == "__main__":
