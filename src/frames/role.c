@@ -57,8 +57,11 @@ static const struct row {
     {FUNCTION, ROLE_ALLOCATOR, "g_slice_alloc*"},
     {FUNCTION, ROLE_ALLOCATOR, "g_str*dup*"},
     {FUNCTION, ROLE_ALLOCATOR, "g_memdup*"},
-    {FUNCTION, ROLE_ALLOCATOR, "jv_mem_*"},    /* jq */
-    {FUNCTION, ROLE_ALLOCATOR, "_talloc_*"},   /* Samba */
+    {FUNCTION, ROLE_ALLOCATOR, "jv_mem_*"},  /* jq */
+    {FUNCTION, ROLE_ALLOCATOR, "_talloc_*"}, /* Samba */
+    {FUNCTION, ROLE_ALLOCATOR, "talloc_named*"},
+    {FUNCTION, ROLE_ALLOCATOR, "talloc_str*dup*"},
+    {FUNCTION, ROLE_ALLOCATOR, "talloc_*asprintf*"},
     {FUNCTION, ROLE_ALLOCATOR, "z[mc]alloc*"}, /* redis */
     {FUNCTION, ROLE_ALLOCATOR, "ztry*alloc*"},
     {FUNCTION, ROLE_ALLOCATOR, "zrealloc*"},

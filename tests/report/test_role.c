@@ -29,6 +29,11 @@ static const struct {
     {ROLE_ALLOCATOR, "jv_mem_calloc", "libjq.so.1", NULL},
     {ROLE_ALLOCATOR, "g_strndup", "libglib-2.0.so.0", NULL},
     {ROLE_CODE, "g_strsplit", "libglib-2.0.so.0", NULL},
+    {ROLE_ALLOCATOR, "talloc_named_const", "libtalloc.so.2", NULL},
+    {ROLE_ALLOCATOR, "_talloc_zero", "libtalloc.so.2", NULL},
+    {ROLE_ALLOCATOR, "talloc_strndup", "libtalloc.so.2", NULL},
+    {ROLE_ALLOCATOR, "talloc_asprintf_append", "libtalloc.so.2", NULL},
+    {ROLE_CODE, "talloc_report", "libtalloc.so.2", NULL},
     {ROLE_CODE, "app::xmalloc_all(unsigned long)", "prog", NULL},
     /* C++ */
     {ROLE_ALLOCATOR, "operator new[](unsigned long)", "libstdc++.so.6", NULL},
