@@ -29,7 +29,8 @@ int explained_find(struct trace *t, uint32_t image, const struct model *m,
 void explained_release(struct explained_list *list);
 
 /* explained_find beside something else that the caller does, `names` included: on a thread where
- * one is free, with names of its own. All that is given must outlive it. NULL with *err set. */
+ * one is free, with names of its own. All that is given must outlive it. The list begins zeroed; it
+ * is the caller's to release, whatever happens. NULL with *err set. */
 struct explaining;
 struct explaining *explaining_begin(struct trace *t, uint32_t image, const struct model *m,
                                     const struct report_options *o, struct names *names,

@@ -24,6 +24,7 @@ struct html_draft_guess {
     size_t next, sampled; /* where the next sample begins; bytes of all */
     struct drain *drain;  /* NULL: the caller compresses */
     unsigned char *parts; /* [PARTS * SAMPLE_BYTES] */
+    char out[OUT_BYTES];  /* of the FILE */
 };
 
 /* ---- the guess ---- */
@@ -122,7 +123,7 @@ int html_draft_open(struct html_draft *d, bool beside, struct error *err)
         return error_memory_for(err, "the page");
     }
     d->guess->beside = beside;
-    (void)setvbuf(d->out, NULL, _IOFBF, OUT_BYTES);
+    (void)setvbuf(d->out, d->guess->out, _IOFBF, OUT_BYTES);
     return 0;
 }
 

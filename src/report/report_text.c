@@ -332,8 +332,6 @@ static int print_trees(const struct run *r, struct suppressions *suppressions, s
             status = tree_list(r->page, m, r->names, o, &sites, by, few, titles[by], err);
     }
     group_sites_release(&sites);
-    if (!status && names_failed(r->names))
-        status = error_memory_for(err, "the names of call sites");
     return status;
 }
 
@@ -409,20 +407,18 @@ static int write_trees(const struct run *r, struct suppressions *suppressions, s
 static int print_explained(const struct run *r, struct trace *t, struct suppressions *suppressions,
                            struct written *trees, struct error *err)
 {
-    struct explained_list list;
+    struct explained_list list = {0};
+    int status = -1;
     struct explaining *e =
         explaining_begin(t, r->biggest_image, r->biggest, r->o, r->names, &list, err);
-    if (!e)
-        return -1;
-    if (trees && write_trees(r, suppressions, trees, err)) {
+    if (trees && e && write_trees(r, suppressions, trees, err))
         explaining_drop(e);
-        return -1;
-    }
-    if (explaining_end(e, err))
-        return -1;
-    section_explained(r->page, r->biggest, &list, r->names);
+    else if (e)
+        status = explaining_end(e, err);
+    if (!status)
+        section_explained(r->page, r->biggest, &list, r->names);
     explained_release(&list);
-    return 0;
+    return status;
 }
 
 /* Damage of the whole file, which is only known once it was read. */
@@ -465,6 +461,8 @@ static int print_biggest(const struct run *r, struct trace *t, struct suppressio
         section_rest(r->page, r->biggest, r->names);
     if (!o->by_given && !status)
         status = section_kernel(r->page, image, r->info->kernel_kinds, r->names, o, err);
+    if (!status && names_failed(r->names))
+        status = error_memory_for(err, "the names of call sites");
     return status;
 }
 

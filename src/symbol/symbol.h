@@ -55,7 +55,8 @@ void symbols_free(struct symbols *s); /* NULL is fine */
  * inside the recorded process's root). is_return: the address is a return address; the call before
  * it is named. frames: room for `max`; at least one is always written (function NULL when no name
  * is known). Returns how many were written. Answers are cached by (module, address). Never fails:
- * what cannot be found is counted in symbols_problems. */
+ * what cannot be found is counted in symbols_problems. A server that fails is not asked again for
+ * long: which modules it was asked for then depends on the order of the lookups. */
 size_t symbols_lookup(struct symbols *s, const struct symbol_module *module, uint32_t pid,
                       uint64_t address, bool is_return, struct symbol_frame *frames, size_t max);
 
