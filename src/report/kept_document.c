@@ -14,7 +14,7 @@ enum { COLUMN_FACTS = 2, COLUMN_TEXT = 3 };
 enum { FACT_OPTIONS, FACT_NAMES, FACTS };
 
 #define BYTES_MOST  (8u << 20) /* of a document */
-#define IMAGES_MOST 16u        /* to look up the names of more takes longer than some reports */
+#define IMAGES_MOST 128u       /* to look up the names of more takes longer than some reports */
 
 /* A limit needs the figures themselves, which a document does not give back. */
 static bool can_be_kept(const struct document *d)
