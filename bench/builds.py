@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Two builds of mallow in one run: what became faster, and by how much.
 
-usage: builds.py THEN NOW [--rounds N] [--only WORD] [--walks CALLS | --walked THEN.mlw NOW.mlw]
+usage: builds.py THEN NOW [--rounds N] [--only WORD] [--walks CALLS | --walked FILE]
 
 THEN and NOW are build directories; THEN may be of any commit. Each round runs both builds, in an order that changes, so
 what the machine does meanwhile falls on both. Figures are medians over the rounds, and the last column is a ratio: bars in
-nanoseconds or seconds hold for one machine only. Each build reads recordings of its own. The programs are those of NOW.
+nanoseconds or seconds hold for one machine only. Both builds read the same recordings, which THEN made: two recordings of
+one program may have their moments elsewhere, and take three times as long to report. The programs are those of NOW.
 
-The last rows need a recording of a Python program with many call stacks. --walks makes one with each build (47000: 59
-million calls); --walked names those that were made before. Commands on one processor run under taskset. Exits 0 whatever
+The last rows need a recording of a Python program with many call stacks. --walks makes one (47000: 59 million calls);
+--walked names one that THEN made before. Commands on one processor run under taskset. Exits 0 whatever
 the figures are, 1 when something could not be run."""
 import argparse
 import os
@@ -27,29 +28,16 @@ ONE = ["taskset", "-c", "0"]
 
 
 class Build:
-    """A build, and the recordings that it made."""
+    """A build, and its files."""
 
     def __init__(self, directory, bench, name):
         self.directory, self.bench, self.name = os.path.abspath(directory), bench, name
         self.mallow = os.path.join(self.directory, "mallow")
         told = subprocess.run([self.mallow, "report", "--help"], capture_output=True, text=True, check=True).stdout
         self.report = ["report", *(["--index=never"] if "--index" in told else [])]  # anew
-        self.files = {}
 
     def path(self, name):
         return self.bench.path(f"{self.name}.{name}")
-
-    def recording(self, name, raw=False):
-        """Of `name`, sealed; raw: a copy that is not."""
-        if name not in self.files:
-            kept = self.path(name + ".raw")
-            command, env = self.bench.workloads[name], self.bench.env.get(name, [])
-            self.bench.timed(command, env, [self.mallow, "record", "-q", "--keep-raw", "-o", kept, "--"])
-            file = self.path(name + ".mlw")
-            shutil.copyfile(kept, file)
-            subprocess.run([self.mallow, "report", file], stdout=subprocess.DEVNULL, check=True)
-            self.files[name] = file
-        return self.path(name + ".raw") if raw else self.files[name]
 
 
 class Two(ShortBench):
@@ -57,8 +45,7 @@ class Two(ShortBench):
         self.walks = options.walks
         super().__init__(options.now, options)
         self.builds = [Build(options.then, self, "then"), Build(options.now, self, "now")]
-        for build, file in zip(self.builds, options.walked or ()):
-            build.files["walks"] = os.path.abspath(file)
+        self.files = {"walks": os.path.abspath(options.walked)} if options.walked else {}
 
     def find_workloads(self):
         self.short = super().find_workloads()
@@ -71,6 +58,18 @@ class Two(ShortBench):
 
     def run_variant(self, name, variant):
         return super().run_variant(name, variant) if name in self.short else Bench.run_variant(self, name, variant)
+
+    def recording(self, name, raw=False):
+        """Of `name`, sealed; raw: a copy that is not."""
+        then = self.builds[0]
+        if name not in self.files:
+            kept = then.path(name + ".raw")
+            self.timed(self.workloads[name], self.env.get(name, []),
+                       [then.mallow, "record", "-q", "--keep-raw", "-o", kept, "--"])
+            self.files[name] = then.path(name + ".mlw")
+            shutil.copyfile(kept, self.files[name])
+            subprocess.run([then.mallow, "report", self.files[name]], stdout=subprocess.DEVNULL, check=True)
+        return then.path(name + ".raw") if raw else self.files[name]
 
     # What one build takes, in seconds, or in ns.
 
@@ -90,13 +89,13 @@ class Two(ShortBench):
         return it["wall"] / plain["wall"]
 
     def reading(self, build, name, *command, before=()):
-        return self.timed([*before, build.mallow, *command, build.recording(name)])["wall"] / 1e9
+        return self.timed([*before, build.mallow, *command, self.recording(name)])["wall"] / 1e9
 
     def sealing(self, build, before=()):
         """Seconds of a first report less those of a second."""
         file = build.path("seal.mlw")
-        build.recording("long")
-        shutil.copyfile(build.recording("long", raw=True), file)
+        self.recording("long")
+        shutil.copyfile(self.recording("long", raw=True), file)
         command = [*before, build.mallow, *build.report, file]
         both = self.timed(command)["wall"]
         alone = self.timed(command)["wall"]
@@ -114,8 +113,12 @@ class Two(ShortBench):
 
     def again(self, build, *command):
         """Seconds of the second of two equal commands, with whatever the build keeps from the first."""
-        self.reading(build, "walks", *command)
-        return self.reading(build, "walks", *command)
+        file = build.path("again.mlw")
+        if not os.path.exists(file):
+            shutil.copyfile(self.recording("walks"), file)
+        for _ in range(2):
+            last = self.timed([build.mallow, *command, file])["wall"] / 1e9
+        return last
 
 
 def rows(b):
@@ -178,7 +181,7 @@ def main():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--only", dest="rows", default="", metavar="WORD")
     p.add_argument("--walks", type=int, metavar="CALLS")
-    p.add_argument("--walked", nargs=2, metavar=("THEN.mlw", "NOW.mlw"))
+    p.add_argument("--walked", metavar="FILE")
     options = p.parse_args()
     options.only = None  # of Bench: all workloads
     try:
