@@ -191,12 +191,16 @@ static bool hides_site(const struct names *n, const struct name_frame *f)
     return f->role == ROLE_INTERPRETER ? n->scripts : f->role != ROLE_CODE;
 }
 
+bool names_frame_matches(const struct name_frame *f, const struct pattern *p)
+{
+    return pattern_matches(p, f->function) || pattern_matches(p, f->full);
+}
+
 /* Allocates for its callers, as the user says. */
 static bool is_alloc_fn(const struct names *n, const struct name_frame *f)
 {
     for (size_t i = 0; f->known && i < n->look.alloc_fn_count; i++)
-        if (pattern_matches(&n->look.alloc_fns[i], f->function) ||
-            pattern_matches(&n->look.alloc_fns[i], f->full))
+        if (names_frame_matches(f, &n->look.alloc_fns[i]))
             return true;
     return false;
 }

@@ -56,6 +56,8 @@ const char *names_source_root(struct names *n);
  * memory gives no frames and makes names_failed true. */
 size_t names_of(struct names *n, uint32_t node, const uint32_t **ids);
 const struct name_frame *names_frame(const struct names *n, uint32_t id);
+/* Whether a pattern means the function, by its whole name or as it is shown. */
+bool names_frame_matches(const struct name_frame *f, const struct pattern *p);
 /* Appends the frame as the JSON object that all commands print. */
 void names_frame_json(const struct name_frame *f, struct buffer *b);
 const struct trace_image *names_image(const struct names *n);

@@ -85,8 +85,7 @@ static uint8_t frame_bits(const struct selection *s, struct names *names, uint32
     uint8_t bits = SEEN;
     for (size_t i = 0; i < n; i++) {
         const struct name_frame *f = names_frame(names, ids[i]);
-        if (s->has_function &&
-            (pattern_matches(&s->function, f->function) || pattern_matches(&s->function, f->full)))
+        if (s->has_function && names_frame_matches(f, &s->function))
             bits |= FUNCTION;
         if (s->has_module && pattern_matches(&s->module, f->module))
             bits |= MODULE;
