@@ -1,8 +1,9 @@
 #include "block_pack.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
+
+#include "base/thread.h"
 
 #define REFERENCE_TRIES 8u
 
@@ -56,12 +57,6 @@ static void put_references(struct pack *p, struct columns *c)
     s->block.reference = (uint8_t)c->reference;
 }
 
-static uint64_t usable_code(uint64_t size, uint64_t usable)
-{
-    const uint64_t usual = mlw_usual_usable(size);
-    return usable == usual ? 0 : 1 + mlw_zigzag(usable - usual);
-}
-
 /* The columns of addresses and usable sizes. An allocation stands no later in them than among the
  * places, so usable sizes take the place of places that were read. */
 static void make_addresses(struct columns *c)
@@ -77,7 +72,7 @@ static void make_addresses(struct columns *c)
             c->address[alloc] = (uint8_t)code;
             if (code == PREDICT_NONE)
                 bytes_put_varint(&c->far, difference);
-            c->usable[alloc++] = usable_code(c->size[sizes++], usable);
+            c->usable[alloc++] = seal_usable_code(c->size[sizes++], usable);
             place++;
             continue;
         }
@@ -180,13 +175,7 @@ struct packer *packer_open(struct pack *p)
     pthread_mutex_init(&k->lock, NULL);
     pthread_cond_init(&k->given, NULL);
     pthread_cond_init(&k->done, NULL);
-    /* Signals are for the thread that knows what to do about them. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&k->thread, NULL, run, k);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) {
+    if (thread_start(&k->thread, run, k)) {
         release(k);
         return NULL;
     }

@@ -443,9 +443,8 @@ static int load_blocks(struct image_work *g, struct span *s)
         e.path = (uint8_t)span_number(s, 1);
         span_number(s, 2);
         e.thread = thread == UINT32_MAX ? 0 : thread;
-        /* the column of usable sizes has room for all differences but one */
         if (!e.address || !mlw_op_is(e.op, MLW_CLASS_MAKES) ||
-            mlw_zigzag(e.usable - mlw_usual_usable(e.size)) == UINT64_MAX ||
+            seal_usable_of(e.size, seal_usable_code(e.size, e.usable)) != e.usable ||
             live_find(&g->live, e.address) != LIVE_NONE)
             continue; /* damage */
         e.stack = image_dense_id(g, stack);

@@ -52,6 +52,18 @@ enum seal_reference {
 
 #define SEAL_EPOCH_BLOCKS 64u
 
+/* A usable size in its column: 0 for the usual one, else the difference to it. One difference has
+ * no code; a block with it is not to be written. */
+static inline uint64_t seal_usable_code(uint64_t size, uint64_t usable)
+{
+    const uint64_t usual = mlw_usual_usable(size);
+    return usable == usual ? 0 : 1 + mlw_zigzag(usable - usual);
+}
+static inline uint64_t seal_usable_of(uint64_t size, uint64_t code)
+{
+    return mlw_usual_usable(size) + (code ? mlw_unzigzag(code - 1) : 0);
+}
+
 /* Whether an event of this operation has ...; op 0 (inferred) has nothing. */
 static inline bool seal_has_size(unsigned op) { return mlw_op_fields(op) & MLW_F_SIZE; }
 static inline bool seal_has_stack(unsigned op) { return mlw_op_fields(op) & MLW_F_STACK; }

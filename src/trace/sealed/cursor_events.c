@@ -395,11 +395,6 @@ static bool take_stacks(struct cursor *c, const struct taking *t)
     return true;
 }
 
-static uint64_t usable_of(uint64_t size, uint64_t value)
-{
-    return mlw_usual_usable(size) + (value ? mlw_unzigzag(value - 1) : 0);
-}
-
 static bool take_usable(struct cursor *c, const struct taking *t)
 {
     struct arrays *a = &c->a;
@@ -411,14 +406,14 @@ static bool take_usable(struct cursor *c, const struct taking *t)
         if (numbers_take_u64(v, usable, k))
             return false;
         for (uint32_t j = 0; j < k; j++)
-            usable[j] = usable_of(size[j], usable[j]);
+            usable[j] = seal_usable_of(size[j], usable[j]);
     } else {
         size_t at;
         uint64_t value;
         for (uint32_t j = 0; j < k; j++)
             usable[j] = mlw_usual_usable(size[j]);
         while (numbers_patch(v, k, &at, &value))
-            usable[at] = usable_of(size[at], value);
+            usable[at] = seal_usable_of(size[at], value);
         if (numbers_pass(v, k))
             return false;
     }
