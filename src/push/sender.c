@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/human.h"
+#include "base/thread.h"
 #include "curl_library.h"
 #include "request.h"
 #include "push/letter.h"
@@ -444,11 +444,7 @@ struct sender *sender_open(const struct sender_options *o, struct error *err)
 
 int sender_begin(struct sender *s, struct error *err)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int number = pthread_create(&s->thread, NULL, work, s);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int number = thread_start(&s->thread, work, s);
     s->begun = !number;
     errno = number;
     return number ? error_system(err, "cannot start a thread to push") : 0;
