@@ -426,6 +426,10 @@ static int find_all(struct trace *t, uint32_t i, const struct model *m, struct n
 {
     if (o->heap && heap_find(t, i, m, &found->heap, err))
         return -1;
+    if (!trace_wants_threads(t, i)) /* names of its own would cost a small process more than that */
+        return find_sites(&found->sites, m, names, o, err)
+                   ? -1
+                   : explained_find(t, i, m, o, names, &found->explained, err);
     struct explaining *e = explaining_begin(t, i, m, o, names, &found->explained, err);
     if (!e)
         return -1;

@@ -362,6 +362,8 @@ static unsigned threads_for(const struct trace *t, uint32_t image)
     return part < READERS_MOST ? part : READERS_MOST;
 }
 
+bool trace_wants_threads(const struct trace *t, uint32_t image) { return threads_for(t, image); }
+
 unsigned trace_take_threads(struct trace *t, unsigned most)
 {
     unsigned left = __atomic_load_n(&t->threads, __ATOMIC_RELAXED), n;

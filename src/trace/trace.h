@@ -248,6 +248,9 @@ struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, 
 int trace_cursor_next(struct trace_cursor *c, struct trace_batch *batch, struct error *err);
 void trace_cursor_close(struct trace_cursor *c);
 
+/* Whether an image has so many events, or so many threads were asked for, that reading it has work
+ * for more than one. */
+bool trace_wants_threads(const struct trace *t, uint32_t image);
 /* Takes threads that may work beside the caller's, so that no cursor has them, until they are given
  * back: as many as there are, `most` at most. Any thread. */
 unsigned trace_take_threads(struct trace *t, unsigned most);

@@ -65,6 +65,12 @@ struct trace_kept *trace_kept_find(struct trace *t, uint32_t image, enum trace_k
     return NULL;
 }
 
+bool trace_wants_threads(const struct trace *t, uint32_t image)
+{
+    (void)t, (void)image;
+    return false;
+}
+
 unsigned trace_take_threads(struct trace *t, unsigned most)
 {
     (void)t, (void)most;

@@ -80,7 +80,7 @@ static size_t guess_of(const char *text, size_t n, size_t at_once, bool beside)
     return guess;
 }
 
-/* Which the page relies on; however the text comes, and whoever guesses. */
+/* The page relies on it. The size of the writes and the thread make no difference. */
 static void test_guess(void **state)
 {
     (void)state;
@@ -98,7 +98,7 @@ static void test_guess(void **state)
     free(text);
 }
 
-/* A text that nobody waits for. */
+/* Released before it is closed, while the thread works, and once more. */
 static void test_dropped(void **state)
 {
     (void)state;
