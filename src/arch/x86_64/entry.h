@@ -29,6 +29,11 @@
     ".set " ARCH_ENTRY_OFFSET(name) ", .Lnext\n.set .Lnext, .Lnext + 8\n"
 #define ARCH_ENTRY_OFFSETS(list) __asm__(".set .Lnext, 0\n" list)
 
+/* entry_NAME: the exported NAME by a name that no program can define. */
+#define ARCH_ENTRY_AGAIN(name)                                                                     \
+    extern const char entry_##name[] __attribute__((visibility("hidden")));                        \
+    __asm__(".globl entry_" #name "\n.hidden entry_" #name "\n.set entry_" #name ", " #name)
+
 /* ---- libmallow-record.so ---- */
 
 /* A symbol of libmallow-record.so: `active` when the word that `wiped` points to has ARCH_ENTRY_BIT

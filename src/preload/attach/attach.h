@@ -8,7 +8,6 @@
  *   entry.c     the functions that the program's bindings lead to
  *   calls.c     what happens to a call that hit a sampled byte, or may take back a sampled block
  *   held.c      which addresses are sampled
- *   redirect.c  the bindings: those of all modules, and those to come (redirect.h)
  *   locked.c    work that is done under the dynamic linker's lock (redirect.h)
  *   confine.c   seccomp: nothing more is done behind a filter
  *   process.c   beginning, fork, exec, the end

@@ -71,7 +71,7 @@ static bool make_segment(uint64_t period, bool enabled)
 static enum mlw_attach_result first_time(void)
 {
     guest_clock_begin();
-    if (!next_resolve() || !next_facts.glibc || !redirect_find())
+    if (!next_resolve() || !next_facts.glibc || !bindings_find(BINDINGS_FIRST))
         return MLW_ATTACH_NO_ALLOCATOR;
     if (sys_madvise(&watch_wiped, PAGE, MADV_WIPEONFORK))
         return MLW_ATTACH_NO_WIPE;
@@ -126,9 +126,9 @@ static enum mlw_attach_result begin(struct mlw_attach *a)
     strcpy(attached.preload, a->preload);
     keep_for_successors(a->period);
     watch_wiped.joined = 1;
-    const long slots = redirect_all(true);
+    const long slots = bindings_change(true);
     if (slots < 0) {
-        redirect_all(false);
+        bindings_change(false);
         watcher.off = true;
         put_segment_away();
         return MLW_ATTACH_NO_WRITE;
@@ -166,7 +166,7 @@ static void end_locked(struct mlw_attach *a)
     a->result = MLW_ATTACH_CONFINED;
     if (sys_closed)
         return;
-    const long slots = redirect_all(false);
+    const long slots = bindings_change(false);
     a->result = slots < 0 ? MLW_ATTACH_NO_WRITE : MLW_ATTACH_DONE;
     if (slots < 0)
         return;

@@ -1,8 +1,8 @@
 /* redirect.h - what libmallow-attach.so and libmallow-attach-record.so have in common: a library in
- * a process that runs already makes the program's calls lead to its own functions, and back.
+ * a process that runs already makes the program's calls lead to its own functions, and back
+ * (guest/bindings.h).
  *
- *   redirect.c  the bindings: those of all modules, and those to come
- *   locked.c    work that is done under the dynamic linker's lock
+ *   locked.c  work that is done under the dynamic linker's lock, in which bindings are changed
  *
  * For the one thread that src/inject has borrowed, at a point where it holds no lock of the
  * allocator's or the dynamic linker's. */
@@ -16,23 +16,9 @@
 
 #include "format/attach.h"
 #include "preload/guest.h"
+#include "preload/guest/bindings.h"
 
-/* ---- redirect.c ---- */
-
-struct binding {
-    const char *name;
-    const void *to;  /* ours */
-    void **original; /* gets the program's; may be NULL */
-    bool needed;     /* without it nothing is changed */
-};
-
-/* Asked of the library: two names may be one function; the first of them is what its callers are
- * led to. */
-HIDDEN const struct binding *entry_bindings(unsigned *count);
-
-/* Elements of that list. */
-#define BINDING_OF(result, name, parameters, arguments, kind, found, boot, missing)                \
-    {#name, entry_##name, (found) == NEXT_NEVER ? 0 : (void **)&next.name, (found) == NEXT_FIRST},
+/* Elements of the list of entry_bindings. */
 #define BINDING_OTHER(f)                                                                           \
     {                                                                                              \
 #f, (const void *)(uintptr_t)f, 0, false                                                   \
@@ -46,14 +32,6 @@ long syscall(long number, ...);
         BINDING_OTHER(execvp), BINDING_OTHER(execvpe), BINDING_OTHER(execveat),                    \
         BINDING_OTHER(fexecve), BINDING_OTHER(posix_spawn), BINDING_OTHER(posix_spawnp),           \
         BINDING_OTHER(dlclose), BINDING_OTHER(prctl), BINDING_OTHER(syscall)
-
-/* Finds what the program's calls lead to. False: a needed one is missing. */
-HIDDEN bool redirect_find(void);
-/* Makes them lead to ours, or back. How many bindings were changed; -1: some could not be. The
- * caller holds the dynamic linker's lock. */
-HIDDEN long redirect_all(bool to_ours);
-/* What the program's calls of that name led to; NULL: not one of ours. */
-HIDDEN void *redirect_original(const char *name);
 
 /* ---- locked.c ---- */
 

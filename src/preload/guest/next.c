@@ -199,7 +199,15 @@ static void *missing_pvalloc(size_t size)
                            (size + (ARCH_PAGE_BYTES - 1)) & ~(ARCH_PAGE_BYTES - 1));
 }
 
-/* libmallow-attach.so has its own: RTLD_NEXT would find what it has redirected. */
+void *next_behind(void **member)
+{
+    void *found;
+    memcpy(&found, (const char *)&real + ((const char *)member - (const char *)&next),
+           sizeof found);
+    return found;
+}
+
+/* bindings.c has its own: RTLD_NEXT would find ours. */
 __attribute__((weak)) void *next_symbol(const char *name) { return dlsym(RTLD_NEXT, name); }
 
 static const char *base_name(const char *path)

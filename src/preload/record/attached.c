@@ -156,7 +156,7 @@ static enum mlw_attach_result begin(struct mlw_attach *a)
         return MLW_ATTACH_CONFINED;
     if (attached.leading && wiped.control && !recorder.off)
         return MLW_ATTACH_ALREADY;
-    if (!attached.known && (!next_resolve() || !next_facts.glibc || !redirect_find()))
+    if (!attached.known && (!next_resolve() || !next_facts.glibc || !bindings_find(BINDINGS_FIRST)))
         return MLW_ATTACH_NO_ALLOCATOR;
     attached.known = true;
     a->preload[sizeof a->preload - 1] = a->session[sizeof a->session - 1] = 0;
@@ -179,9 +179,9 @@ static enum mlw_attach_result begin(struct mlw_attach *a)
         a->preload[0] = 0;
     keep_for_successors(a);
     wiped.control = &recorder.process->control;
-    const long slots = redirect_all(true);
+    const long slots = bindings_change(true);
     if (slots < 0) {
-        redirect_all(false);
+        bindings_change(false);
         put_away();
         return MLW_ATTACH_NO_WRITE;
     }
@@ -217,7 +217,7 @@ static void end_locked(struct mlw_attach *a)
     const bool here = !recorder.off && recorder.process;
     if (here)
         __atomic_and_fetch(&recorder.process->control, ~(uint32_t)MLW_CTL_ACTIVE, __ATOMIC_SEQ_CST);
-    const long slots = redirect_all(false);
+    const long slots = bindings_change(false);
     a->result = slots < 0 ? MLW_ATTACH_NO_WRITE : MLW_ATTACH_DONE;
     if (slots < 0)
         return;

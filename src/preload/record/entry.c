@@ -9,6 +9,7 @@
 
 #include "arch/entry.h"
 #include "arch/page.h"
+#include "preload/guest/bindings.h"
 
 struct wiped_state wiped __attribute__((aligned(ARCH_PAGE_BYTES))) HIDDEN;
 static uint8_t wiped_rest[ARCH_PAGE_BYTES - sizeof(struct wiped_state)] __attribute__((used));
@@ -25,6 +26,7 @@ _Static_assert(sizeof(void (*)(void)) == 8, "so far apart are the functions of `
     ARCH_ENTRY_RECORDED("entry_" #name, ARCH_ENTRY_OFFSET(real), "record_" #real, arguments);
 #else
 #define ENTRY(name, real, arguments)                                                               \
+    ARCH_ENTRY_AGAIN(name);                                                                        \
     ARCH_ENTRY_RECORDED(#name, ARCH_ENTRY_OFFSET(real), "record_" #real, arguments);
 #endif
 #define EXPORTED(result, name, parameters, arguments, ...) ENTRY(name, name, arguments)
@@ -45,5 +47,12 @@ bool entry_jemalloc(void)
 #define TO_OURS(result, name, ...) {#name, entry_##name, (void **)&next.name},
     static const struct redirection list[] = {NEXT_REDIRECTED(TO_OURS)};
     return redirect(list, sizeof list / sizeof *list) != REDIRECT_REFUSED;
+}
+
+const struct binding *entry_bindings(unsigned *count)
+{
+    static const struct binding list[] = {NEXT_EXPORTED(BINDING_OF)};
+    *count = sizeof list / sizeof *list;
+    return list;
 }
 #endif

@@ -12,6 +12,7 @@
 #include "arch/clock.h"
 #include "arch/page.h"
 #include "recorder.h"
+#include "preload/guest/bindings.h"
 
 struct recorder recorder = {.output = {-1, 0, 0},
                             .memory = {-1, 0, 0},
@@ -179,6 +180,12 @@ static void describe(bool with_environment)
         static const char note[] =
             "jemalloc: its own functions (mallocx, sdallocx, ...) could not be redirected to the "
             "recorder; calls of them may be missing";
+        tlv(&t, MLW_TLV_NOTE, note, sizeof note - 1);
+    }
+    if (recorder.led == BINDINGS_REFUSED) {
+        static const char note[] = "allocator: its symbols could not be changed; calls of modules "
+                                   "that bind to it directly "
+                                   "(RTLD_DEEPBIND, dlsym on its handle) are missing";
         tlv(&t, MLW_TLV_NOTE, note, sizeof note - 1);
     }
     recorder.description = p;
@@ -591,6 +598,8 @@ void process_join_first(void)
         return;
     }
     recorder.misses_jemalloc = !entry_jemalloc();
+    if (!recorder.attached)
+        recorder.led = bindings_lead();
     recorder.image = new_image();
     if (!claim()) {
         stay_off(recorder.session->options & MLW_OPT_NO_FOLLOW

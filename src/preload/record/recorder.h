@@ -58,8 +58,9 @@ struct recorder {
     bool lone; /* no `mallow record` beside us */
     bool wipes_on_fork;
     bool misses_jemalloc; /* some calls of jemalloc's own API may get past us */
-    bool attached;        /* to a process that ran already: blocks of before may come back */
-    uint32_t round;       /* how often; by which threads know that their buffers are void */
+    uint32_t led;   /* enum bindings_led: whether calls past the preloaded symbols lead to us */
+    bool attached;  /* to a process that ran already: blocks of before may come back */
+    uint32_t round; /* how often; by which threads know that their buffers are void */
     void *session_place, *process_place; /* pages of the round before; NULL: none */
     uint64_t before[2];          /* blocks and bytes that were there then; UINT64_MAX: not known */
     bool ending;                 /* our destructor has run, and later rows are not collected */

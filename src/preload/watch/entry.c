@@ -7,6 +7,7 @@
  * and the unwinder.
  */
 #include "arch/entry.h"
+#include "preload/guest/bindings.h"
 #include "watcher.h"
 
 _Static_assert(offsetof(struct watch_thread, left) == 0, "the assembly subtracts there");
@@ -37,7 +38,9 @@ ARCH_ENTRIES_BEGIN;
           ARCH_RANGE_FAST ARCH_INSIDE ARCH_SPEND_FAST(ARCH_ARGUMENT_2), arguments)
 #define ENTRY_IN_C(name, arguments) ARCH_ENTRY_IN_C(#name, "watch_" #name, arguments);
 
-#define EXPORTED(result, name, parameters, arguments, kind, ...) ENTRY_##kind(name, arguments)
+#define EXPORTED(result, name, parameters, arguments, kind, ...)                                   \
+    ARCH_ENTRY_AGAIN(name);                                                                        \
+    ENTRY_##kind(name, arguments)
 NEXT_EXPORTED(EXPORTED)
 /* glibc's old name for free, which a few old programs use */
 ENTRY(cfree, free, ARCH_RANGE, ARCH_RANGE_FAST, 1)
@@ -55,4 +58,11 @@ bool entry_jemalloc(void)
 #define TO_OURS(result, name, ...) {#name, entry_##name, (void **)&next.name},
     static const struct redirection list[] = {NEXT_REDIRECTED(TO_OURS)};
     return redirect(list, sizeof list / sizeof *list) != REDIRECT_REFUSED;
+}
+
+const struct binding *entry_bindings(unsigned *count)
+{
+    static const struct binding list[] = {NEXT_EXPORTED(BINDING_OF)};
+    *count = sizeof list / sizeof *list;
+    return list;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "preload/guest/bindings.h"
 #include "watcher.h"
 
 #define GUARD_SHARE_DEFAULT (MLW_WATCH_SHARE_ALL / 32)
@@ -163,6 +164,7 @@ static void join_first(void)
             "be seen: this process is not watched\n");
         return;
     }
+    watcher.led = bindings_lead() == BINDINGS_LED;
     if (s && strlen(s) < sizeof session)
         strcpy(session, s);
     watcher.memory =

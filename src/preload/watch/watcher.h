@@ -62,6 +62,7 @@ extern HIDDEN struct watch_wiped watch_wiped;
 struct watcher {
     uint32_t pid;
     bool off;              /* this process is not watched */
+    bool led;              /* calls that go past the preloaded symbols lead to us (bindings.h) */
     bool hurried;          /* a thread was borrowed for this: nothing is looked for in /dev/shm */
     volatile bool starved; /* the program cannot get memory any more (confine.c) */
     uint64_t start_ns, forked_from;
