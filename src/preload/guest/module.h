@@ -1,7 +1,7 @@
 /* module.h - the symbols and relocated words of loaded modules, read, and changed a word at a time.
  *
  * Called inside dl_iterate_phdr, which keeps modules from coming and going. Other threads may read
- * what is changed at any moment: each word is changed by one store. Uses no memory but the
+ * a word at any moment: each changes by one store. Uses no memory but the
  * caller's, and no system call but mprotect. */
 #ifndef MALLOW_PRELOAD_GUEST_MODULE_H
 #define MALLOW_PRELOAD_GUEST_MODULE_H
