@@ -1,6 +1,7 @@
 /* hdf5_library.c - see hdf5_library.h. */
 #include "export/hdf5_library.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/library.h"
@@ -19,6 +20,7 @@ static const struct library_symbol values[] = {
     {"H5T_NATIVE_UINT64_g", offsetof(struct hdf5_library, u64)},
     {"H5T_C_S1_g", offsetof(struct hdf5_library, text)},
     {"H5P_CLS_DATASET_CREATE_ID_g", offsetof(struct hdf5_library, dataset_creation)},
+    {"H5P_CLS_FILE_ACCESS_ID_g", offsetof(struct hdf5_library, file_access)},
 };
 
 /* Debian's builds without MPI, then the name of other distributions; newest first */
@@ -40,6 +42,11 @@ const char *hdf5_load(void)
     const char *why = library_load(&library);
     if (why)
         return why;
+    /* The first call of all, which would register it: the handler at exit crashes when a file could
+     * not be closed, as on a full disk. */
+    (void)hdf5.dont_atexit();
+    /* The file is this process's own: no other can open it before it is whole. */
+    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
     /* identifiers had 32 bits before */
     if (hdf5.get_libversion(&major, &minor, &release) < 0 || (major == 1 && minor < 10))
         return "libhdf5 is older than version 1.10";

@@ -13,7 +13,7 @@ typedef int64_t hdf5_id; /* negative: a failure */
 
 enum {
     HDF5_DEFAULT = 0,        /* H5P_DEFAULT, H5S_ALL, H5E_DEFAULT */
-    HDF5_NEW_FILE = 4,       /* H5F_ACC_EXCL */
+    HDF5_TRUNCATE = 2,       /* H5F_ACC_TRUNC */
     HDF5_SCALAR = 0,         /* H5S_SCALAR */
     HDF5_SET = 0,            /* H5S_SELECT_SET */
     HDF5_UTF8 = 1,           /* H5T_CSET_UTF8 */
@@ -33,6 +33,7 @@ struct hdf5_error { /* H5E_error2_t */
 #define HDF5_CALLS(X)                                                                              \
     X(int, get_libversion, (unsigned *major, unsigned *minor, unsigned *release))                  \
     X(int, open, (void))                                                                           \
+    X(int, dont_atexit, (void))                                                                    \
     X(int, Eset_auto2, (hdf5_id stack, void *function, void *arg))                                 \
     X(int, Ewalk2,                                                                                 \
       (hdf5_id stack, int direction,                                                               \
@@ -61,6 +62,7 @@ struct hdf5_error { /* H5E_error2_t */
     X(int, Pset_chunk, (hdf5_id list, int rank, const uint64_t *size))                             \
     X(int, Pset_shuffle, (hdf5_id list))                                                           \
     X(int, Pset_deflate, (hdf5_id list, unsigned level))                                           \
+    X(int, Pset_fapl_stdio, (hdf5_id list))                                                        \
     X(int, Pclose, (hdf5_id list))                                                                 \
     X(hdf5_id, Tcopy, (hdf5_id type))                                                              \
     X(int, Tset_size, (hdf5_id type, size_t bytes))                                                \
@@ -80,7 +82,7 @@ struct hdf5_library {
     HDF5_CALLS(HDF5_MEMBER)
 #undef HDF5_MEMBER
     /* Types and a class of property lists, the library's own. */
-    hdf5_id u8, u32, u64, text, dataset_creation;
+    hdf5_id u8, u32, u64, text, dataset_creation, file_access;
 };
 extern struct hdf5_library hdf5;
 

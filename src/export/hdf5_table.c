@@ -14,7 +14,7 @@ static int first_word(unsigned n, const struct hdf5_error *error, void *arg)
 {
     (void)arg;
     if (!n && error->description)
-        snprintf(failure, sizeof failure, "%s", error->description);
+        snprintf(failure, sizeof failure, "%.200s", error->description);
     return 0;
 }
 
@@ -25,8 +25,11 @@ bool hdf5_bad(hdf5_id id)
     const int cause = errno;
     if (id < 0 && !*failure) {
         hdf5.Ewalk2(HDF5_DEFAULT, HDF5_INNERMOST_FIRST, first_word, NULL);
-        if (!*failure)
-            snprintf(failure, sizeof failure, "%s", strerror(cause));
+        /* the library says which of its steps failed, not why */
+        const bool disk = cause == ENOSPC || cause == EDQUOT || cause == EFBIG || cause == EIO;
+        const size_t n = strlen(failure);
+        if (!n || disk)
+            snprintf(failure + n, sizeof failure - n, "%s%s", n ? ": " : "", strerror(cause));
     }
     return id < 0;
 }

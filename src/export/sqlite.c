@@ -4,7 +4,8 @@
  * A block is written when it is released (or at the end), so memory grows with live blocks only.
  * Rows of blocks are not bound one by one, which costs SQLite more than to store them: those of a
  * batch are a virtual table (`ended`) that one statement reads.
- * The file is made under another name and renamed when it is complete. */
+ * The file gets its name when it is complete. */
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -575,6 +576,22 @@ static int fill(struct database *d, struct error *err)
 
 /* --- where the library finds the file --- */
 
+typedef int open_call(const char *path, int flags, int mode);
+
+/* The library opens no link, and the draft has no other path. */
+static struct {
+    const char *path;
+    int fd;
+    open_call *own;
+} draft;
+
+static int open_draft(const char *path, int flags, int mode)
+{
+    if (draft.path && !strcmp(path, draft.path))
+        return fcntl(draft.fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    return draft.own(path, flags, mode);
+}
+
 /* The library's own puts the directory's name in the place of its descriptor. */
 static int take_path(sqlite3_vfs *vfs, const char *path, int bytes, char *full)
 {
@@ -586,14 +603,22 @@ static int take_path(sqlite3_vfs *vfs, const char *path, int bytes, char *full)
     return SQLITE_OK;
 }
 
-/* The file system as the library knows it, except that it opens the path that it is given. */
+/* The file system as the library knows it, except that it opens the path that it is given, and
+ * without locks: no other process can open the file before it is whole. */
 static const char *plain_files(void)
 {
     static sqlite3_vfs plain;
-    const sqlite3_vfs *own = sqlite3_vfs_find(NULL);
-    if (!own)
+    sqlite3_vfs *own = sqlite3_vfs_find("unix-none");
+    if (!own || own->iVersion < 3)
         return NULL;
     if (!plain.zName) {
+        const sqlite3_syscall_ptr was = own->xGetSystemCall(own, "open");
+        open_call *const mine = open_draft;
+        sqlite3_syscall_ptr to;
+        memcpy(&draft.own, &was, sizeof was);
+        memcpy(&to, &mine, sizeof to);
+        if (!was || own->xSetSystemCall(own, "open", to) != SQLITE_OK)
+            return NULL;
         plain = *own;
         plain.pNext = NULL;
         plain.zName = "mallow-plain";
@@ -605,18 +630,23 @@ static const char *plain_files(void)
 int export_sqlite(struct export_job *job, struct error *err)
 {
     struct database d = {.job = job};
-    struct trust_room room;
+    struct trust_whole whole;
+    char path[TRUST_WHOLE_PATH_BYTES];
     int status;
-    if (trust_room_open(&room, job->output, err))
+    if (trust_whole_open(&whole, job->output, err))
         return trust_unreachable(err, "cannot write", job->output);
+    trust_whole_path(&whole, path);
     /* one thread, memory statistics unused; refused when the library is in use already, which only
      * costs time */
     sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     const char *files = plain_files();
+    draft.path = path;
+    draft.fd = whole.draft.fd;
     if (!files)
-        status = error_memory(err);
-    else if (sqlite3_open_v2(room.file, &d.db,
+        status =
+            error_set(err, ERROR_FORMAT, "SQLite's library does not open files as is needed here");
+    else if (sqlite3_open_v2(path, &d.db,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
                              files) != SQLITE_OK)
         status = complain(&d, err);
@@ -624,7 +654,8 @@ int export_sqlite(struct export_job *job, struct error *err)
         status = fill(&d, err);
     if (sqlite3_close(d.db) != SQLITE_OK && !status)
         status = error_set(err, ERROR_FORMAT, "cannot close the database %s", job->output);
-    if (trust_room_close(&room, status == 0, err))
+    draft.path = NULL;
+    if (trust_whole_close(&whole, status == 0, err))
         status = -1;
     free(d.rows);
     return status;

@@ -6,6 +6,7 @@
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -230,15 +231,67 @@ static int random_name(char name[NAME_MAX + 1], const char *base, const char *su
     return 0;
 }
 
+/* Whether this is a name that random_name makes of these. */
+static bool is_draft_name(const char *name, const char *base, const char *suffix)
+{
+    char begin[NAME_MAX + 1];
+    const int n = snprintf(begin, sizeof begin, "%.200s%.20s", base, suffix);
+    return !strncmp(name, begin, (size_t)n) && strlen(name + n) == 16 &&
+           strspn(name + n, "0123456789abcdef") == 16;
+}
+
+/* Removes the caller's own drafts of this entry that no process has locked: their writers are dead.
+ */
+static void remove_dead(const struct trust_place *p, const char *suffix)
+{
+    const struct trust_rule own = {.what = "a draft", .one_name = true};
+    DIR *list = trust_list(p->dir);
+    struct error ignored;
+    for (const struct dirent *e; list && (e = readdir(list));) {
+        struct trust_identity id;
+        if (!is_draft_name(e->d_name, p->name, suffix))
+            continue;
+        const int fd = trust_open(p->dir, e->d_name, TRUST_WRITE, &own, &ignored);
+        if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB) && trust_identify(fd, &id))
+            (void)trust_remove(p->dir, e->d_name, &id, &ignored);
+        close_quietly(fd);
+    }
+    if (list)
+        closedir(list);
+}
+
+/* Another process that looks for dead drafts may be faster than the lock: then the entry is gone.
+ * Without locks (some network file systems) nothing is ever taken for dead. */
+static int create_named(struct trust_draft *d, const struct trust_place *p)
+{
+    remove_dead(p, d->suffix);
+    for (int tries = 0; tries < 8; tries++) {
+        struct trust_identity id;
+        if (random_name(d->name, p->name, d->suffix))
+            return -1;
+        const int fd =
+            openat(p->dir, d->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return -1;
+        if ((!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) && trust_identify(fd, &id) &&
+            trust_is(p->dir, d->name, &id))
+            return fd;
+        close(fd);
+        errno = EBUSY;
+    }
+    return -1;
+}
+
 int trust_draft_open(struct trust_draft *d, const struct trust_place *p, const char *suffix,
                      struct error *err)
 {
     *d = (struct trust_draft){.suffix = suffix};
     d->fd = openat(p->dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (d->fd >= 0)
+    if (d->fd >= 0) {
+        (void)flock(d->fd, LOCK_EX | LOCK_NB); /* before it has a name */
         return 0;
-    if (!random_name(d->name, p->name, suffix))
-        d->fd = openat(p->dir, d->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    }
+    d->fd = create_named(d, p);
     if (d->fd >= 0)
         return 0;
     d->name[0] = 0;
@@ -273,6 +326,7 @@ int trust_draft_publish(struct trust_draft *d, const struct trust_place *p, mode
     if (!trust_is(p->dir, d->name, &id) || renameat(p->dir, d->name, p->dir, p->name))
         return error_system(err, "cannot put a file in the place of %s", p->path);
     d->name[0] = 0;
+    (void)flock(d->fd, LOCK_UN);
     return 0;
 }
 
@@ -350,6 +404,11 @@ int trust_whole_open(struct trust_whole *w, const char *path, struct error *err)
     return -1;
 }
 
+void trust_whole_path(const struct trust_whole *w, char path[TRUST_WHOLE_PATH_BYTES])
+{
+    snprintf(path, TRUST_WHOLE_PATH_BYTES, "/proc/self/fd/%d", w->draft.fd);
+}
+
 FILE *trust_whole_stream(const struct trust_whole *w)
 {
     const int fd = fcntl(w->draft.fd, F_DUPFD_CLOEXEC, 0);
@@ -382,50 +441,6 @@ int trust_unnamed_beside(const struct trust_place *p, struct error *err)
     if (d.name[0] && trust_identify(d.fd, &id))
         (void)trust_remove(p->dir, d.name, &id, &ignored);
     return d.fd;
-}
-
-/* ---- a room for a library ---- */
-
-#define ROOM_FILE "new"
-
-static void remove_room(struct trust_room *r)
-{
-    struct trust_identity id;
-    struct error ignored;
-    (void)unlinkat(r->dir, ROOM_FILE, 0);
-    if (trust_identify(r->dir, &id))
-        (void)trust_remove_directory(r->place.dir, r->name, &id, &ignored);
-    close_quietly(r->dir);
-    trust_place_close(&r->place);
-}
-
-int trust_room_open(struct trust_room *r, const char *path, struct error *err)
-{
-    const struct trust_rule own = {.what = "the directory"};
-    r->dir = -1;
-    if (trust_place_open(&r->place, path, err))
-        return -1;
-    if (random_name(r->name, r->place.name, ".writing-") || mkdirat(r->place.dir, r->name, 0700)) {
-        error_system(err, "cannot make a directory beside %s", path);
-    } else if ((r->dir = trust_directory(r->place.dir, r->name, &own, err)) >= 0) {
-        struct stat st;
-        snprintf(r->file, sizeof r->file, "/proc/self/fd/%d/" ROOM_FILE, r->dir);
-        if (!fstat(r->dir, &st) && !(st.st_mode & 077))
-            return 0;
-        close_quietly(r->dir);
-        error_set(err, ERROR_UNSUPPORTED, "another user changes the directory of %s", path);
-    }
-    trust_place_close(&r->place);
-    return -1;
-}
-
-int trust_room_close(struct trust_room *r, bool keep, struct error *err)
-{
-    int status = 0;
-    if (keep && renameat(r->dir, ROOM_FILE, r->place.dir, r->place.name))
-        status = error_system(err, "cannot put a file in the place of %s", r->place.path);
-    remove_room(r);
-    return status;
 }
 
 /* Whether what lies in the file system of this file takes memory. */

@@ -52,11 +52,14 @@ int trust_output_at(const char *path, const char *doing, mode_t mode, struct err
 
 /* ---- a file that takes the place of another when it is whole ---- */
 
+/* It has no name before it is whole, so nothing is left of a process that is killed. In a file
+ * system that has no files without a name, it has one from the start: then the next draft of the
+ * same entry and suffix removes what dead processes left. Which are dead, the lock of the file
+ * (flock) says, which a draft holds until it is published or dropped. */
 struct trust_draft {
-    int fd;             /* to be written; open for reading as well */
-    const char *suffix; /* of its name while it has one: ".sealing-" */
-    char name[NAME_MAX +
-              1]; /* "": it has none yet, so nothing is left of a process that is killed */
+    int fd;                  /* to be written; open for reading as well */
+    const char *suffix;      /* of its name while it has one: ".sealing-" */
+    char name[NAME_MAX + 1]; /* "": it has none yet */
 };
 
 /* In the directory of p. */
@@ -90,26 +93,16 @@ bool trust_direct(const char *path, int *fd, struct error *err);
 
 /* The draft is at w->draft.fd, or what trust_direct opened. path stays. */
 int trust_whole_open(struct trust_whole *w, const char *path, struct error *err);
+/* Where a library that writes to a path finds the draft; the link leads to the open file, so the
+ * library has to follow it. */
+#define TRUST_WHOLE_PATH_BYTES 32
+void trust_whole_path(const struct trust_whole *w, char path[TRUST_WHOLE_PATH_BYTES]);
 /* A stream of its own for the draft; closed by fclose(). NULL with errno. */
 FILE *trust_whole_stream(const struct trust_whole *w);
 /* Publishes it when `keep`, with the mode that the umask leaves, or drops it; closes all. -1 with
  * *err only when it was to be kept. Reads the umask, so no other thread may create files meanwhile.
  */
 int trust_whole_close(struct trust_whole *w, bool keep, struct error *err);
-
-/* For a library that writes to a path: a directory beside a place, which only the caller may enter.
- * The file made in it takes the place of the entry when it is whole. */
-struct trust_room {
-    struct trust_place place;
-    int dir;
-    char name[NAME_MAX + 1];
-    char file[64]; /* for the library: leads by descriptor to where nothing is yet */
-};
-
-/* path stays. */
-int trust_room_open(struct trust_room *r, const char *path, struct error *err);
-/* The file gets its name when `keep`, or is removed; so is the directory. */
-int trust_room_close(struct trust_room *r, bool keep, struct error *err);
 
 /* A file without a name in the directory of p. */
 int trust_unnamed_beside(const struct trust_place *p, struct error *err);

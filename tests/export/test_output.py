@@ -1,0 +1,138 @@
+"""Where an export goes: onto a full disk, and after a death in the middle.
+test_output.py MALLOW VICTIM NO_UNNAMED"""
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import readers
+
+MALLOW, VICTIM, NO_UNNAMED = sys.argv[1:4]
+FORMATS = ("pprof", "folded", "speedscope", "heaptrack", "ctf", "chrome", "massif", "sqlite", "hdf5", "series", "csv",
+           "mtrace")
+LIBRARIES = {"hdf5": "h5dump", "sqlite": "sqlite3"}  # their packages have what the format needs
+made = None
+
+
+def setUpModule():
+    global made
+    made = readers.Recordings(MALLOW, VICTIM)
+
+
+def tearDownModule():
+    made.folder.cleanup()
+
+
+def formats():
+    return [f for f in FORMATS if f not in LIBRARIES or shutil.which(LIBRARIES[f])]
+
+
+def export(form, output, before=None, preload=None):
+    env = dict(readers.ENVIRONMENT, **({"LD_PRELOAD": preload} if preload else {}))
+    return subprocess.run([MALLOW, "export", "--format", form, "-o", output, made.single], capture_output=True,
+                          text=True, env=env, stdin=subprocess.DEVNULL, check=False, preexec_fn=before)
+
+
+def few_bytes():
+    """The process dies at the first byte beyond, as by SIGKILL: nothing of it runs any more."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
+
+
+class FullDisk(unittest.TestCase):
+    def setUp(self):
+        if os.geteuid():
+            self.skipTest("mounts need root")
+        self.at = tempfile.mkdtemp(prefix="mallow-full-")
+        self.addCleanup(os.rmdir, self.at)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", self.at], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.at], check=True)
+        with open(self.at + "/fills", "wb", buffering=0) as f:
+            try:
+                while f.write(bytes(4096)):
+                    pass
+            except OSError:
+                pass
+
+    def fails(self, form):
+        done = export(form, f"{self.at}/out")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"\Amallow export: .*(No space left on device|disk is full)")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_every_format_says_so(self):
+        for form in formats():
+            with self.subTest(form):
+                self.fails(form)
+                if form == "ctf":  # a directory, made as it goes
+                    shutil.rmtree(f"{self.at}/out")
+                self.assertEqual(os.listdir(self.at), ["fills"])
+
+    def test_a_disk_that_becomes_full(self):
+        """The libraries have files open that they cannot finish."""
+        for pages in (1, 2, 4, 8, 12):
+            os.truncate(self.at + "/fills", 65536 - 4096 * pages)
+            for form in set(LIBRARIES) & set(formats()):
+                with self.subTest(form, pages=pages):
+                    self.fails(form)
+                    self.assertEqual(os.listdir(self.at), ["fills"])
+
+    def test_the_device_that_is_full(self):
+        for form in formats():
+            if form in LIBRARIES or form == "ctf":
+                continue
+            with self.subTest(form), open("/dev/full", "wb") as full:
+                for arguments, out in ((["-o", "/dev/full"], subprocess.DEVNULL), ([], full)):
+                    done = subprocess.run([MALLOW, "export", "--format", form, *arguments, made.single], stdout=out,
+                                          stderr=subprocess.PIPE, text=True, env=readers.ENVIRONMENT, check=False)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertIn("No space left on device", done.stderr)
+
+
+class Killed(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="mallow-killed-")
+        self.addCleanup(folder.cleanup)
+        self.at = folder.name
+
+    def test_leaves_nothing(self):
+        for form in formats():
+            if form == "ctf":
+                continue
+            with self.subTest(form):
+                self.assertEqual(export(form, f"{self.at}/out", few_bytes).returncode, -signal.SIGXFSZ)
+                self.assertEqual(os.listdir(self.at), [])
+
+    def test_without_unnamed_files_the_next_takes_it_away(self):
+        for form in formats():
+            if form == "ctf":
+                continue
+            with self.subTest(form):
+                names = []
+                for _ in range(2):
+                    done = export(form, f"{self.at}/out", few_bytes, preload=NO_UNNAMED)
+                    self.assertEqual(done.returncode, -signal.SIGXFSZ)
+                    names.append(os.listdir(self.at))
+                    self.assertEqual(len(names[-1]), 1)
+                    self.assertRegex(names[-1][0], r"\Aout\.writing-[0-9a-f]{16}\Z")
+                self.assertNotEqual(*names)
+                # names of somebody's own are left alone
+                mine = ("out.writing-", "out.writing-0123456789abcde", "other.writing-0123456789abcdef")
+                for name in mine:
+                    with open(f"{self.at}/{name}", "wb"):
+                        pass
+                os.mkdir(f"{self.at}/out.writing-0123456789abcdef")
+                done = export(form, f"{self.at}/out", preload=NO_UNNAMED)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(sorted(os.listdir(self.at)), sorted((*mine, "out", "out.writing-0123456789abcdef")))
+                os.rmdir(f"{self.at}/out.writing-0123456789abcdef")
+                for name in (*mine, "out"):
+                    os.remove(f"{self.at}/{name}")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])
