@@ -37,6 +37,23 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
+/* ---- what the program's calls lead to ---- */
+
+/* The head of a function that stands before one of the program's. Inside the library it is
+ * entry_NAME, which no program can define; NAME is an alias of it that a preloaded library shows
+ * and that no code of ours uses. A library that is attached shows none. */
+#define INTERPOSED(result, name, ...)                                                              \
+    HIDDEN result entry_##name(__VA_ARGS__);                                                       \
+    SHOWN_AS(name, entry_##name)                                                                   \
+    result entry_##name(__VA_ARGS__)
+#ifdef MALLOW_ATTACHED
+#define SHOWN_AS(name, function)
+#else
+#define SHOWN_AS(name, function)                                                                   \
+    extern __typeof__(function) shown_##name __asm__(#name)                                        \
+        __attribute__((alias(#function), visibility("default")));
+#endif
+
 /* ---- next.c ---- */
 
 struct next_functions {

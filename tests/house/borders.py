@@ -276,6 +276,14 @@ def needed_libraries(library):
     return re.findall(r"\(NEEDED\).*\[(.*)\]", out)
 
 
+def interposable(library, defined):
+    """The library's own symbols that its code finds by name: a program may define one of that name."""
+    out = subprocess.run(["readelf", "-rW", library], check=True, capture_output=True, text=True).stdout
+    # "OFFSET INFO TYPE VALUE NAME@VERSION + ADDEND"
+    named = re.findall(r"^[0-9a-f]+ +[0-9a-f]+ +R_X86_64_\w+ +[0-9a-f]+ +([^\s@]+)", out, re.M)
+    return sorted(set(named) & set(defined))
+
+
 def check_library(library, exports=None, allowed=None):
     """Returns a list of complaints. exports: exactly what it must export; allowed: what it may need."""
     exports = read_list(os.path.join(HERE, "preload-exports.txt")) if exports is None else exports
@@ -288,6 +296,8 @@ def check_library(library, exports=None, allowed=None):
     bad += [f"{name} does not export {s}" for s in sorted(exports - set(defined))]
     bad += [f"{name} needs {s}, which is not on the list of allowed symbols"
             for s in sorted(set(undefined) - allowed)]
+    bad += [f"{name} finds its own {s} by a name that a program may define: call entry_{s}"
+            for s in interposable(library, defined)]
     bad += [f"{name} is linked with {l}; only libc and the loader are allowed"
             for l in needed_libraries(library) if l not in ("libc.so.6", "ld-linux-x86-64.so.2")]
     return bad

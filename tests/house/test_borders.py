@@ -102,6 +102,20 @@ class Library(unittest.TestCase):
                                 "{ puts(\"x\"); return (void *)n; }", "-fno-builtin")
         self.assertEqual(found, ["liba.so needs puts, which is not on the list of allowed symbols"])
 
+    def test_an_export_that_is_called_by_its_name_is_seen(self):
+        body = "void *malloc(unsigned long n) { return (void *)n; }"
+        for more in ("void *valloc(unsigned long n) { return malloc(n); }",
+                     "void *(*table[])(unsigned long) = {malloc}; int valloc(void) { return table[0] != 0; }"):
+            found = self.complaints(body + more, "-fno-builtin", exports={"malloc", "valloc", "table"} if "table" in more
+                                    else {"malloc", "valloc"})
+            self.assertIn("liba.so finds its own malloc by a name that a program may define: call entry_malloc", found)
+
+    def test_a_hidden_alias_passes(self):
+        self.assertEqual(self.complaints(
+            "__attribute__((visibility(\"hidden\"))) void *entry_malloc(unsigned long n) { return (void *)n; }"
+            "void *malloc(unsigned long) __attribute__((alias(\"entry_malloc\")));"
+            "void *valloc(unsigned long n) { return entry_malloc(n + 1); }", exports={"malloc", "valloc"}), [])
+
     def test_another_library_is_seen(self):
         found = self.complaints("double cos(double); void *malloc(unsigned long n)"
                                 "{ return (void *)(long)cos((double)n); }", "-lm")

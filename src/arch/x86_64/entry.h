@@ -29,19 +29,19 @@
     ".set " ARCH_ENTRY_OFFSET(name) ", .Lnext\n.set .Lnext, .Lnext + 8\n"
 #define ARCH_ENTRY_OFFSETS(list) __asm__(".set .Lnext, 0\n" list)
 
-/* entry_NAME: the exported NAME by a name that no program can define. */
-#define ARCH_ENTRY_AGAIN(name)                                                                     \
-    extern const char entry_##name[] __attribute__((visibility("hidden")));                        \
-    __asm__(".globl entry_" #name "\n.hidden entry_" #name "\n.set entry_" #name ", " #name)
+/* Each of the functions below is hidden: entry_NAME, which no program can define. This shows it as
+ * NAME. */
+#define ARCH_ENTRY_SHOWN(name) __asm__(".globl " #name "\n.set " #name ", entry_" #name "\n")
 
 /* ---- libmallow-record.so ---- */
 
-/* A symbol of libmallow-record.so: `active` when the word that `wiped` points to has ARCH_ENTRY_BIT
+/* An entry of libmallow-record.so: `active` when the word that `wiped` points to has ARCH_ENTRY_BIT
  * set, else *(next + offset). While `wiped` is NULL, entry_wake runs before. */
 #define ARCH_ENTRY_BIT 4
 #define ARCH_ENTRY_RECORDED(name, offset, active, arguments)                                       \
     __asm__(".pushsection .text\n"                                                                 \
-            ".globl " name "\n.type " name ", @function\n.p2align 5\n" name ":\n.cfi_startproc\n"  \
+            ".globl " name "\n.hidden " name "\n.type " name ", @function\n.p2align 5\n" name      \
+            ":\n.cfi_startproc\n"                                                                  \
             "  mov wiped(%rip), %rax\n"                                                            \
             "  test %rax, %rax\n"                                                                  \
             "  jz 2f\n"                                                                            \
@@ -77,7 +77,8 @@
 /* Always in C. */
 #define ARCH_ENTRY_IN_C(name, slow, arguments)                                                     \
     __asm__(".pushsection .text\n"                                                                 \
-            ".globl " name "\n.type " name ", @function\n.p2align 5\n" name ":\n.cfi_startproc\n"  \
+            ".globl " name "\n.hidden " name "\n.type " name ", @function\n.p2align 5\n" name      \
+            ":\n.cfi_startproc\n"                                                                  \
             "  mov %rsp, %" ARCH_SP_BEHIND_##arguments "\n"                                        \
                                                        "  mov %rbp, %" ARCH_FP_BEHIND_##arguments  \
             "\n"                                                                                   \
@@ -123,7 +124,7 @@ enum arch_fix { /* how a place of four bytes is filled in */
             ".pushsection .rodata.fast,\"a\"\n7:\n" fast "8:\n.popsection\n"                       \
             ".pushsection .rodata.fixes,\"a\"\n.byte 0, 0\n.popsection\n"                          \
             ".pushsection .text\n"                                                                 \
-            ".globl " name "\n.type " name ", @function\n.p2align 5\n" name                        \
+            ".globl " name "\n.hidden " name "\n.type " name ", @function\n.p2align 5\n" name      \
             ":\n.cfi_startproc\n4:.byte 0xe9\n.long 2f - . - 4\n.skip 8b - 7b - 5, 0xcc\n"         \
             "1:mov %rsp, %" ARCH_SP_BEHIND_##arguments "\n"                                        \
                                                        "  mov %rbp, %" ARCH_FP_BEHIND_##arguments  \

@@ -559,10 +559,6 @@ void guest_ending(int status, bool handlers)
 
 /* ---- the calls ---- */
 
-#define EXPORTED(type, name, ...)                                                                  \
-    EXPORT type name(__VA_ARGS__);                                                                 \
-    type name(__VA_ARGS__)
-
 /* After a call that made p, or failed to; errno is the call's. */
 static inline __attribute__((always_inline)) void *came(void *p, uint64_t size)
 {
@@ -579,21 +575,21 @@ static uint64_t product(size_t n, size_t size)
     return __builtin_mul_overflow(n, size, &total) ? UINT64_MAX : total;
 }
 
-EXPORTED(void *, malloc, size_t size)
+INTERPOSED(void *, malloc, size_t size)
 {
     if (unlikely(!watching()))
         return next.malloc(size);
     return came(next.malloc(size), size);
 }
 
-EXPORTED(void *, calloc, size_t n, size_t size)
+INTERPOSED(void *, calloc, size_t n, size_t size)
 {
     if (unlikely(!watching()))
         return next.calloc(n, size);
     return came(next.calloc(n, size), product(n, size));
 }
 
-EXPORTED(void *, realloc, void *old, size_t size)
+INTERPOSED(void *, realloc, void *old, size_t size)
 {
     if (unlikely(!watching()))
         return next.realloc(old, size);
@@ -608,15 +604,15 @@ EXPORTED(void *, realloc, void *old, size_t size)
     return p;
 }
 
-EXPORTED(void *, reallocarray, void *old, size_t n, size_t size)
+INTERPOSED(void *, reallocarray, void *old, size_t n, size_t size)
 {
     size_t total;
     if (__builtin_mul_overflow(n, size, &total))
         total = SIZE_MAX; /* which no realloc can serve */
-    return realloc(old, total);
+    return entry_realloc(old, total);
 }
 
-EXPORTED(void, free, void *p)
+INTERPOSED(void, free, void *p)
 {
     if (unlikely(!watching()) || !p) {
         next.free(p);
@@ -631,9 +627,9 @@ EXPORTED(void, free, void *p)
         after(&g);
 }
 
-EXPORTED(void, cfree, void *p) { free(p); } /* glibc's old name for it */
+INTERPOSED(void, cfree, void *p) { entry_free(p); } /* glibc's old name for it */
 
-EXPORTED(int, posix_memalign, void **to, size_t align, size_t size)
+INTERPOSED(int, posix_memalign, void **to, size_t align, size_t size)
 {
     int r = next.posix_memalign(to, align, size);
     if (likely(watching()))
@@ -641,31 +637,31 @@ EXPORTED(int, posix_memalign, void **to, size_t align, size_t size)
     return r;
 }
 
-EXPORTED(void *, aligned_alloc, size_t align, size_t size)
+INTERPOSED(void *, aligned_alloc, size_t align, size_t size)
 {
     void *p = next.aligned_alloc(align, size);
     return likely(watching()) ? came(p, size) : p;
 }
 
-EXPORTED(void *, memalign, size_t align, size_t size)
+INTERPOSED(void *, memalign, size_t align, size_t size)
 {
     void *p = next.memalign(align, size);
     return likely(watching()) ? came(p, size) : p;
 }
 
-EXPORTED(void *, valloc, size_t size)
+INTERPOSED(void *, valloc, size_t size)
 {
     void *p = next.valloc(size);
     return likely(watching()) ? came(p, size) : p;
 }
 
-EXPORTED(void *, pvalloc, size_t size)
+INTERPOSED(void *, pvalloc, size_t size)
 {
     void *p = next.pvalloc(size);
     return likely(watching()) ? came(p, size) : p;
 }
 
-EXPORTED(int, mallopt, int option, int value)
+INTERPOSED(int, mallopt, int option, int value)
 {
     static int (*real)(int, int);
     if (!real)
@@ -681,7 +677,7 @@ EXPORTED(int, mallopt, int option, int value)
     return r;
 }
 
-EXPORTED(int, malloc_trim, size_t pad)
+INTERPOSED(int, malloc_trim, size_t pad)
 {
     static int (*real)(size_t);
     if (!real)

@@ -15,7 +15,6 @@ ARCH_ENTRIES_BEGIN;
 
 #define ENTRY(name, general, fast, arguments)                                                      \
     extern const char entry_##name[] HIDDEN;                                                       \
-    __asm__(".hidden entry_" #name);                                                               \
     ARCH_ENTRY_SAMPLED("entry_" #name, general, fast, ARCH_ENTRY_OFFSET(name), "watch_" #name,     \
                        arguments);
 #define MAKES(name, size, arguments)                                                               \
@@ -31,15 +30,16 @@ ARCH_ENTRIES_BEGIN;
           ARCH_HELD_FAST ARCH_IS_HELD ARCH_SPEND_FAST(ARCH_ARGUMENT_2) ARCH_NOT_LESS, arguments)
 #define ENTRY_IN_C(name, arguments)                                                                \
     extern const char entry_##name[] HIDDEN;                                                       \
-    __asm__(".hidden entry_" #name);                                                               \
     ARCH_ENTRY_IN_C("entry_" #name, "watch_" #name, arguments);
 #define BOUND(result, name, parameters, arguments, kind, ...) ENTRY_##kind(name, arguments)
 NEXT_BLOCKS(BOUND)
 ARCH_ENTRIES_END;
 
+GUEST_FUNCTIONS(ENTRY_ADDRESS)
+
 const struct binding *entry_bindings(unsigned *count)
 {
-    static const struct binding list[] = {NEXT_BLOCKS(BINDING_OF) BINDINGS_OF_GUEST};
+    static const struct binding list[] = {NEXT_BLOCKS(BINDING_OF) GUEST_FUNCTIONS(BINDING_OTHER)};
     *count = sizeof list / sizeof *list;
     return list;
 }

@@ -295,12 +295,11 @@ void guest_exec_failed(void)
 
 /* ---- modules ---- */
 
-int dlclose(void *handle);
-int dlclose(void *handle)
+INTERPOSED(int, dlclose, void *handle)
 {
-    static __typeof__(&dlclose) real;
+    static int (*real)(void *);
     if (!real)
-        real = (__typeof__(&dlclose))(uintptr_t)next_symbol("dlclose");
+        real = (int (*)(void *))(uintptr_t)next_symbol("dlclose");
     const int r = real(handle);
     if (watch_ready()) {
         const int saved = errno;

@@ -9,29 +9,31 @@
 #ifndef MALLOW_PRELOAD_ATTACH_REDIRECT_H
 #define MALLOW_PRELOAD_ATTACH_REDIRECT_H
 
-#include <spawn.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-
 #include "format/attach.h"
 #include "preload/guest.h"
 #include "preload/guest/bindings.h"
 
 /* Elements of the list of entry_bindings. */
-#define BINDING_OTHER(f)                                                                           \
-    {                                                                                              \
-#f, (const void *)(uintptr_t)f, 0, false                                                   \
-    }
-int dlclose(void *handle);
-long syscall(long number, ...);
+#define BINDING_OTHER(name) {#name, entry_##name, 0, false},
 /* The end of an image, and its successors; modules vanish; system calls become forbidden. */
-#define BINDINGS_OF_GUEST                                                                          \
-    BINDING_OTHER(_exit), BINDING_OTHER(_Exit), BINDING_OTHER(quick_exit), BINDING_OTHER(execl),   \
-        BINDING_OTHER(execle), BINDING_OTHER(execlp), BINDING_OTHER(execv), BINDING_OTHER(execve), \
-        BINDING_OTHER(execvp), BINDING_OTHER(execvpe), BINDING_OTHER(execveat),                    \
-        BINDING_OTHER(fexecve), BINDING_OTHER(posix_spawn), BINDING_OTHER(posix_spawnp),           \
-        BINDING_OTHER(dlclose), BINDING_OTHER(prctl), BINDING_OTHER(syscall)
+#define GUEST_FUNCTIONS(X)                                                                         \
+    X(_exit)                                                                                       \
+    X(_Exit)                                                                                       \
+    X(quick_exit)                                                                                  \
+    X(execl)                                                                                       \
+    X(execle)                                                                                      \
+    X(execlp)                                                                                      \
+    X(execv)                                                                                       \
+    X(execve)                                                                                      \
+    X(execvp)                                                                                      \
+    X(execvpe)                                                                                     \
+    X(execveat)                                                                                    \
+    X(fexecve)                                                                                     \
+    X(posix_spawn)                                                                                 \
+    X(posix_spawnp)                                                                                \
+    X(dlclose)                                                                                     \
+    X(prctl)                                                                                       \
+    X(syscall)
 
 /* ---- locked.c ---- */
 

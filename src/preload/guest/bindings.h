@@ -25,6 +25,9 @@ struct binding {
 HIDDEN const struct binding *entry_bindings(unsigned *count);
 #define BINDINGS_MAX 48u
 
+/* An entry, declared for its address. */
+#define ENTRY_ADDRESS(name)                 extern const char entry_##name[] HIDDEN;
+#define ENTRY_ADDRESS_OF(result, name, ...) ENTRY_ADDRESS(name)
 /* An element of that list, of a function of the allocator: its entry is entry_NAME. */
 #define BINDING_OF(result, name, parameters, arguments, kind, found, boot, missing)                \
     {#name, entry_##name, (found) == NEXT_NEVER ? 0 : (void **)&next.name, (found) == NEXT_FIRST},

@@ -6,18 +6,16 @@
 #include "preload/guest.h"
 #include "preload/sys.h"
 
-EXPORT void _exit(int status) __attribute__((noreturn));
-void _exit(int status)
+INTERPOSED(void, _exit, int status)
 {
     guest_ending(status, false);
     for (;;)
         sys_decided(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-EXPORT void _Exit(int status) __attribute__((noreturn, alias("_exit")));
+INTERPOSED(void, _Exit, int status) { entry__exit(status); }
 
-EXPORT void quick_exit(int status) __attribute__((noreturn));
-void quick_exit(int status)
+INTERPOSED(void, quick_exit, int status)
 {
     void (*real)(int) = (void (*)(int))(uintptr_t)next_symbol("quick_exit");
     guest_ending(status, true);

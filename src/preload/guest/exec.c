@@ -203,8 +203,7 @@ static bool to_complete(char *const *env, bool lacks[GUEST_CARRIED_MAX])
 
 #pragma GCC diagnostic ignored "-Wvla"
 
-EXPORT int execve(const char *path, char *const argv[], char *const env[]);
-int execve(const char *path, char *const argv[], char *const env[])
+INTERPOSED(int, execve, const char *path, char *const argv[], char *const env[])
 {
     __typeof__(&execve) real = FIND(execve);
     WITH_ENVIRONMENT(env);
@@ -215,15 +214,13 @@ int execve(const char *path, char *const argv[], char *const env[])
     return r;
 }
 
-EXPORT int execv(const char *path, char *const argv[]);
-int execv(const char *path, char *const argv[])
+INTERPOSED(int, execv, const char *path, char *const argv[])
 {
     extern char **environ;
-    return execve(path, argv, environ);
+    return entry_execve(path, argv, environ);
 }
 
-EXPORT int execvpe(const char *file, char *const argv[], char *const env[]);
-int execvpe(const char *file, char *const argv[], char *const env[])
+INTERPOSED(int, execvpe, const char *file, char *const argv[], char *const env[])
 {
     __typeof__(&execvpe) real = FIND(execvpe);
     WITH_ENVIRONMENT(env);
@@ -234,15 +231,13 @@ int execvpe(const char *file, char *const argv[], char *const env[])
     return r;
 }
 
-EXPORT int execvp(const char *file, char *const argv[]);
-int execvp(const char *file, char *const argv[])
+INTERPOSED(int, execvp, const char *file, char *const argv[])
 {
     extern char **environ;
-    return execvpe(file, argv, environ);
+    return entry_execvpe(file, argv, environ);
 }
 
-EXPORT int fexecve(int fd, char *const argv[], char *const env[]);
-int fexecve(int fd, char *const argv[], char *const env[])
+INTERPOSED(int, fexecve, int fd, char *const argv[], char *const env[])
 {
     __typeof__(&fexecve) real = FIND(fexecve);
     WITH_ENVIRONMENT(env);
@@ -253,8 +248,8 @@ int fexecve(int fd, char *const argv[], char *const env[])
     return r;
 }
 
-EXPORT int execveat(int fd, const char *path, char *const argv[], char *const env[], int flags);
-int execveat(int fd, const char *path, char *const argv[], char *const env[], int flags)
+INTERPOSED(int, execveat, int fd, const char *path, char *const argv[], char *const env[],
+           int flags)
 {
     int (*real)(int, const char *, char *const[], char *const[], int) =
         (__typeof__(real))(uintptr_t)next_symbol("execveat");
@@ -297,38 +292,34 @@ long guest_exec_syscall(long (*real)(long, ...), long number, const long a[6])
     for (size_t i = 1; i <= argc; i++)                                                             \
     argv[i] = va_arg(ap, char *)
 
-EXPORT int execl(const char *path, const char *first, ...);
-int execl(const char *path, const char *first, ...)
+INTERPOSED(int, execl, const char *path, const char *first, ...)
 {
     COLLECT(argv, first);
     va_end(ap);
-    return execv(path, argv);
+    return entry_execv(path, argv);
 }
 
-EXPORT int execlp(const char *file, const char *first, ...);
-int execlp(const char *file, const char *first, ...)
+INTERPOSED(int, execlp, const char *file, const char *first, ...)
 {
     COLLECT(argv, first);
     va_end(ap);
-    return execvp(file, argv);
+    return entry_execvp(file, argv);
 }
 
-EXPORT int execle(const char *path, const char *first, ...);
-int execle(const char *path, const char *first, ...)
+INTERPOSED(int, execle, const char *path, const char *first, ...)
 {
     COLLECT(argv, first);
     char *const *env = va_arg(ap, char *const *);
     va_end(ap);
-    return execve(path, argv, env);
+    return entry_execve(path, argv, env);
 }
 
 typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *,
                            const posix_spawnattr_t *, char *const[], char *const[]);
 
-EXPORT spawn_function posix_spawn, posix_spawnp;
-
-int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                const posix_spawnattr_t *attributes, char *const argv[], char *const env[])
+INTERPOSED(int, posix_spawn, pid_t *pid, const char *path,
+           const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+           char *const argv[], char *const env[])
 {
     spawn_function *real = FIND(posix_spawn);
     WITH_ENVIRONMENT(env);
@@ -339,8 +330,9 @@ int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *
     return r;
 }
 
-int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
-                 const posix_spawnattr_t *attributes, char *const argv[], char *const env[])
+INTERPOSED(int, posix_spawnp, pid_t *pid, const char *file,
+           const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+           char *const argv[], char *const env[])
 {
     spawn_function *real = FIND(posix_spawnp);
     WITH_ENVIRONMENT(env);

@@ -173,8 +173,7 @@ static void was_refused(void)
     guest_return_to_environment();
 }
 
-EXPORT int prctl(int option, ...);
-int prctl(int option, ...)
+INTERPOSED(int, prctl, int option, ...)
 {
     static int (*real)(int, ...);
     va_list ap;
@@ -196,8 +195,7 @@ int prctl(int option, ...)
     return r;
 }
 
-EXPORT long syscall(long number, ...);
-long syscall(long number, ...)
+INTERPOSED(long, syscall, long number, ...)
 {
     static long (*real)(long, ...);
     va_list ap;

@@ -19,27 +19,16 @@
 #include "arch/page.h"
 #include "preload/attach/redirect.h"
 
-#define PREPARED(result, name, ...) extern const char entry_##name[] HIDDEN;
-NEXT_EXPORTED(PREPARED)
-extern const char entry_cfree[] HIDDEN;
-
-pid_t fork(void);
-void *mmap64(void *, size_t, int, int, int, off_t);
-int brk(void *);
-void *sbrk(intptr_t);
+#define MAPPING_FUNCTIONS(X) X(mmap) X(mmap64) X(munmap) X(mremap) X(brk) X(sbrk) X(fork)
+NEXT_EXPORTED(ENTRY_ADDRESS_OF)
+ENTRY_ADDRESS(cfree)
+MAPPING_FUNCTIONS(ENTRY_ADDRESS)
+GUEST_FUNCTIONS(ENTRY_ADDRESS)
 
 const struct binding *entry_bindings(unsigned *count)
 {
-    static const struct binding list[] = {NEXT_EXPORTED(BINDING_OF) /* a comma behind each */
-                                          {"cfree", entry_cfree, 0, false},
-                                          BINDING_OTHER(mmap),
-                                          BINDING_OTHER(mmap64),
-                                          BINDING_OTHER(munmap),
-                                          BINDING_OTHER(mremap),
-                                          BINDING_OTHER(brk),
-                                          BINDING_OTHER(sbrk),
-                                          BINDING_OTHER(fork),
-                                          BINDINGS_OF_GUEST};
+    static const struct binding list[] = {NEXT_EXPORTED(BINDING_OF) BINDING_OTHER(
+        cfree) MAPPING_FUNCTIONS(BINDING_OTHER) GUEST_FUNCTIONS(BINDING_OTHER)};
     *count = sizeof list / sizeof *list;
     return list;
 }

@@ -56,11 +56,14 @@ API void mallow_sync(void);
 API void mallow_reset(void);
 API void mallow_mark(const char *label);
 
-__attribute__((constructor(101))) void mallow_init(void)
+/* The constructor has no name that a program could define. */
+__attribute__((constructor(101))) static void begin(void)
 {
     if (!wiped.control)
         process_wake();
 }
+
+void mallow_init(void) { begin(); }
 
 void mallow_start(void) { change(MLW_CTL_STARTED, 0, MLW_CONTROL_START, false); }
 void mallow_stop(void) { change(0, MLW_CTL_STARTED, MLW_CONTROL_STOP, true); }

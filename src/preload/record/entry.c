@@ -20,14 +20,13 @@ _Static_assert(MLW_CTL_ACTIVE == ARCH_ENTRY_BIT, "the assembly tests this bit");
 ARCH_ENTRY_OFFSETS(NEXT_FUNCTIONS(OFFSET));
 _Static_assert(sizeof(void (*)(void)) == 8, "so far apart are the functions of `next`");
 
+#define ENTRY(name, real, arguments)                                                               \
+    ARCH_ENTRY_RECORDED("entry_" #name, ARCH_ENTRY_OFFSET(real), "record_" #real, arguments);      \
+    SHOWN(name)
 #ifdef MALLOW_ATTACHED
-#define ENTRY(name, real, arguments)                                                               \
-    __asm__(".hidden entry_" #name);                                                               \
-    ARCH_ENTRY_RECORDED("entry_" #name, ARCH_ENTRY_OFFSET(real), "record_" #real, arguments);
+#define SHOWN(name)
 #else
-#define ENTRY(name, real, arguments)                                                               \
-    ARCH_ENTRY_AGAIN(name);                                                                        \
-    ARCH_ENTRY_RECORDED(#name, ARCH_ENTRY_OFFSET(real), "record_" #real, arguments);
+#define SHOWN(name) ARCH_ENTRY_SHOWN(name);
 #endif
 #define EXPORTED(result, name, parameters, arguments, ...) ENTRY(name, name, arguments)
 NEXT_EXPORTED(EXPORTED)
@@ -38,7 +37,6 @@ ENTRY(cfree, free, 1)
 /* jemalloc's own functions: not exported, see redirect.c. */
 #define REDIRECTED(result, name, parameters, arguments)                                            \
     extern const char entry_##name[] HIDDEN;                                                       \
-    __asm__(".hidden entry_" #name);                                                               \
     ARCH_ENTRY_RECORDED("entry_" #name, ARCH_ENTRY_OFFSET(name), "record_" #name, arguments);
 NEXT_REDIRECTED(REDIRECTED)
 
@@ -48,6 +46,8 @@ bool entry_jemalloc(void)
     static const struct redirection list[] = {NEXT_REDIRECTED(TO_OURS)};
     return redirect(list, sizeof list / sizeof *list) != REDIRECT_REFUSED;
 }
+
+NEXT_EXPORTED(ENTRY_ADDRESS_OF)
 
 const struct binding *entry_bindings(unsigned *count)
 {

@@ -10,6 +10,8 @@
 
 #define FIND(f) ((__typeof__(&f))(uintptr_t)next_symbol(#f))
 
+HIDDEN long entry_syscall(long number, ...); /* sandbox.c */
+
 static bool recording(void)
 {
     if (!wiped.control)
@@ -19,15 +21,14 @@ static bool recording(void)
 
 /* ---- fork ---- */
 
-EXPORT pid_t fork(void);
-pid_t fork(void)
+INTERPOSED(pid_t, fork, void)
 {
     static __typeof__(&fork) real;
     if (!real)
         real = FIND(fork);
     if (recording())
         process_fork_clock = clock_now(thread_self ? thread_self->clock_kind : recorder.clock_kind);
-    pid_t pid = real ? real() : (pid_t)syscall(SYS_fork);
+    pid_t pid = real ? real() : (pid_t)entry_syscall(SYS_fork);
     if (!pid && !wiped.control) {
         int saved = errno;
         process_wake();
@@ -92,12 +93,11 @@ void follow_unmapped(uint64_t start, uint64_t end, uint64_t sp)
         unmapped(start, end, sp);
 }
 
-EXPORT int dlclose(void *handle);
-int dlclose(void *handle)
+INTERPOSED(int, dlclose, void *handle)
 {
-    static __typeof__(&dlclose) real;
+    static int (*real)(void *);
     if (!real)
-        real = FIND(dlclose);
+        real = (int (*)(void *))(uintptr_t)next_symbol("dlclose");
     int r = real(handle);
     if (recording())
         unmapped(0, 0, (uint64_t)__builtin_frame_address(0));

@@ -22,7 +22,7 @@ static bool watched(uint64_t sp)
     return next_facts.glibc || caller - next_facts.start >= next_facts.end - next_facts.start;
 }
 
-EXPORT void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t from)
+INTERPOSED(void *, mmap, void *at, size_t n, int prot, int flags, int fd, off_t from)
 {
     uint64_t sp = CALLER_SP, bp = CALLER_BP;
     void *p = next.mmap(at, n, prot, flags, fd, from);
@@ -34,9 +34,10 @@ EXPORT void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t from)
     return p;
 }
 
-EXPORT void *mmap64(void *, size_t, int, int, int, off_t) __attribute__((alias("mmap")));
+HIDDEN __typeof__(entry_mmap) entry_mmap64 __attribute__((alias("entry_mmap")));
+SHOWN_AS(mmap64, entry_mmap)
 
-EXPORT int munmap(void *p, size_t n)
+INTERPOSED(int, munmap, void *p, size_t n)
 {
     uint64_t sp = CALLER_SP;
     bool record = watched(sp);
@@ -50,7 +51,7 @@ EXPORT int munmap(void *p, size_t n)
     return r;
 }
 
-EXPORT void *mremap(void *p, size_t old, size_t n, int flags, ...)
+INTERPOSED(void *, mremap, void *p, size_t old, size_t n, int flags, ...)
 {
     uint64_t sp = CALLER_SP, bp = CALLER_BP;
     void *to = 0;
@@ -71,7 +72,7 @@ EXPORT void *mremap(void *p, size_t old, size_t n, int flags, ...)
     return r;
 }
 
-EXPORT int brk(void *p)
+INTERPOSED(int, brk, void *p)
 {
     uint64_t sp = CALLER_SP, bp = CALLER_BP;
     int r = next.brk(p);
@@ -80,7 +81,7 @@ EXPORT int brk(void *p)
     return r;
 }
 
-EXPORT void *sbrk(intptr_t n)
+INTERPOSED(void *, sbrk, intptr_t n)
 {
     uint64_t sp = CALLER_SP, bp = CALLER_BP;
     void *p = next.sbrk(n);

@@ -23,8 +23,9 @@ _Static_assert(sizeof(void (*)(void)) == 8, "so far apart are the functions of `
 ARCH_ENTRIES_BEGIN;
 
 #define ENTRY(name, real, general, fast, arguments)                                                \
-    ARCH_ENTRY_SAMPLED(#name, general, fast ARCH_NOT_LESS, ARCH_ENTRY_OFFSET(real),                \
-                       "watch_" #real, arguments);
+    ARCH_ENTRY_SAMPLED("entry_" #name, general, fast ARCH_NOT_LESS, ARCH_ENTRY_OFFSET(real),       \
+                       "watch_" #real, arguments);                                                 \
+    ARCH_ENTRY_SHOWN(name);
 #define MAKES(name, size, arguments)                                                               \
     ENTRY(name, name, ARCH_SPEND(size), ARCH_SPEND_FAST(size), arguments)
 #define ENTRY_MAKES_1(name, arguments) MAKES(name, ARCH_ARGUMENT_1, arguments)
@@ -36,11 +37,11 @@ ARCH_ENTRIES_BEGIN;
 #define ENTRY_RESIZES(name, arguments)                                                             \
     ENTRY(name, name, ARCH_RANGE ARCH_SPEND(ARCH_ARGUMENT_2),                                      \
           ARCH_RANGE_FAST ARCH_INSIDE ARCH_SPEND_FAST(ARCH_ARGUMENT_2), arguments)
-#define ENTRY_IN_C(name, arguments) ARCH_ENTRY_IN_C(#name, "watch_" #name, arguments);
+#define ENTRY_IN_C(name, arguments)                                                                \
+    ARCH_ENTRY_IN_C("entry_" #name, "watch_" #name, arguments);                                    \
+    ARCH_ENTRY_SHOWN(name);
 
-#define EXPORTED(result, name, parameters, arguments, kind, ...)                                   \
-    ARCH_ENTRY_AGAIN(name);                                                                        \
-    ENTRY_##kind(name, arguments)
+#define EXPORTED(result, name, parameters, arguments, kind, ...) ENTRY_##kind(name, arguments)
 NEXT_EXPORTED(EXPORTED)
 /* glibc's old name for free, which a few old programs use */
 ENTRY(cfree, free, ARCH_RANGE, ARCH_RANGE_FAST, 1)
@@ -49,7 +50,6 @@ ARCH_ENTRIES_END;
 /* jemalloc's own functions: not exported, see redirect.c. */
 #define REDIRECTED(result, name, parameters, arguments)                                            \
     extern const char entry_##name[] HIDDEN;                                                       \
-    __asm__(".hidden entry_" #name);                                                               \
     ARCH_ENTRY_IN_C("entry_" #name, "watch_" #name, arguments);
 NEXT_REDIRECTED(REDIRECTED)
 
@@ -59,6 +59,8 @@ bool entry_jemalloc(void)
     static const struct redirection list[] = {NEXT_REDIRECTED(TO_OURS)};
     return redirect(list, sizeof list / sizeof *list) != REDIRECT_REFUSED;
 }
+
+NEXT_EXPORTED(ENTRY_ADDRESS_OF)
 
 const struct binding *entry_bindings(unsigned *count)
 {

@@ -171,10 +171,7 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
 
 /* ---- what the program asks for ---- */
 
-EXPORT sigaction_function mallow_sigaction __asm__("sigaction");
-EXPORT sigaction_function mallow___sigaction __asm__("__sigaction");
-
-int mallow_sigaction(int signal_number, const struct sigaction *action, struct sigaction *old)
+INTERPOSED(int, sigaction, int signal_number, const struct sigaction *action, struct sigaction *old)
 {
     if (likely(signal_number != SIGSEGV || fault.stage != 2))
         return real_sigaction()(signal_number, action, old);
@@ -192,9 +189,10 @@ int mallow_sigaction(int signal_number, const struct sigaction *action, struct s
     return 0;
 }
 
-int mallow___sigaction(int signal_number, const struct sigaction *action, struct sigaction *old)
+INTERPOSED(int, __sigaction, int signal_number, const struct sigaction *action,
+           struct sigaction *old)
 {
-    return mallow_sigaction(signal_number, action, old);
+    return entry_sigaction(signal_number, action, old);
 }
 
 static handler_function *by_signal(const char *name, int signal_number, handler_function *handler,
@@ -209,33 +207,26 @@ static handler_function *by_signal(const char *name, int signal_number, handler_
     a.sa_flags = flags;
     if (!(flags & SA_NODEFER))
         sigaddset(&a.sa_mask, signal_number);
-    return mallow_sigaction(signal_number, &a, &old) ? SIG_ERR : old.sa_handler;
+    return entry_sigaction(signal_number, &a, &old) ? SIG_ERR : old.sa_handler;
 }
 
-typedef handler_function *signal_function(int, handler_function *);
-EXPORT signal_function mallow_signal __asm__("signal");
-EXPORT signal_function mallow_bsd_signal __asm__("bsd_signal");
-EXPORT signal_function mallow_ssignal __asm__("ssignal");
-EXPORT signal_function mallow_sysv_signal __asm__("sysv_signal");
-EXPORT signal_function mallow___sysv_signal __asm__("__sysv_signal");
-
-handler_function *mallow_signal(int n, handler_function *h)
+INTERPOSED(handler_function *, signal, int n, handler_function *h)
 {
     return by_signal("signal", n, h, SA_RESTART);
 }
-handler_function *mallow_bsd_signal(int n, handler_function *h)
+INTERPOSED(handler_function *, bsd_signal, int n, handler_function *h)
 {
     return by_signal("signal", n, h, SA_RESTART);
 }
-handler_function *mallow_ssignal(int n, handler_function *h)
+INTERPOSED(handler_function *, ssignal, int n, handler_function *h)
 {
     return by_signal("signal", n, h, SA_RESTART);
 }
-handler_function *mallow_sysv_signal(int n, handler_function *h)
+INTERPOSED(handler_function *, sysv_signal, int n, handler_function *h)
 {
     return by_signal("sysv_signal", n, h, (int)(SA_RESETHAND | SA_NODEFER));
 }
-handler_function *mallow___sysv_signal(int n, handler_function *h)
+INTERPOSED(handler_function *, __sysv_signal, int n, handler_function *h)
 {
     return by_signal("sysv_signal", n, h, (int)(SA_RESETHAND | SA_NODEFER));
 }

@@ -44,37 +44,32 @@ static void locking(void)
 }
 
 typedef int setrlimit_function(int, const struct rlimit *);
-EXPORT setrlimit_function mallow_setrlimit __asm__("setrlimit");
-EXPORT setrlimit_function mallow_setrlimit64 __asm__("setrlimit64");
-int mallow_setrlimit(int resource, const struct rlimit *limit)
+INTERPOSED(int, setrlimit, int resource, const struct rlimit *limit)
 {
     address_limit(resource, limit);
     return ((setrlimit_function *)(uintptr_t)next_symbol("setrlimit"))(resource, limit);
 }
-int mallow_setrlimit64(int resource, const struct rlimit *limit)
+INTERPOSED(int, setrlimit64, int resource, const struct rlimit *limit)
 {
-    return mallow_setrlimit(resource, limit);
+    return entry_setrlimit(resource, limit);
 }
 
 static bool is_us(long pid) { return !pid || (uint32_t)pid == watcher.pid; }
 
 typedef int prlimit_function(pid_t, int, const struct rlimit *, struct rlimit *);
-EXPORT prlimit_function mallow_prlimit __asm__("prlimit");
-EXPORT prlimit_function mallow_prlimit64 __asm__("prlimit64");
-int mallow_prlimit(pid_t pid, int resource, const struct rlimit *limit, struct rlimit *old)
+INTERPOSED(int, prlimit, pid_t pid, int resource, const struct rlimit *limit, struct rlimit *old)
 {
     if (is_us(pid))
         address_limit(resource, limit);
     return ((prlimit_function *)(uintptr_t)next_symbol("prlimit"))(pid, resource, limit, old);
 }
-int mallow_prlimit64(pid_t pid, int resource, const struct rlimit *limit, struct rlimit *old)
+INTERPOSED(int, prlimit64, pid_t pid, int resource, const struct rlimit *limit, struct rlimit *old)
 {
-    return mallow_prlimit(pid, resource, limit, old);
+    return entry_prlimit(pid, resource, limit, old);
 }
 
 typedef int mlockall_function(int);
-EXPORT mlockall_function mallow_mlockall __asm__("mlockall");
-int mallow_mlockall(int flags)
+INTERPOSED(int, mlockall, int flags)
 {
     locking();
     return ((mlockall_function *)(uintptr_t)next_symbol("mlockall"))(flags);

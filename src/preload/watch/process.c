@@ -321,12 +321,11 @@ void guest_exec_failed(void)
 
 /* ---- modules ---- */
 
-EXPORT int dlclose(void *handle);
-int dlclose(void *handle)
+INTERPOSED(int, dlclose, void *handle)
 {
-    static __typeof__(&dlclose) real;
+    static int (*real)(void *);
     if (!real)
-        real = (__typeof__(&dlclose))(uintptr_t)next_symbol("dlclose");
+        real = (int (*)(void *))(uintptr_t)next_symbol("dlclose");
     int r = real(handle);
     if (watch_ready()) {
         int saved = errno;
