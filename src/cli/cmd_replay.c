@@ -207,6 +207,7 @@ static int run(const struct command *self, const void *options, char **operands,
     } else {
         size_t chosen = middle(runs, n);
         print_notes(self, runs[chosen]);
+        replaying_say_replaced(self, runs[chosen], o->alloc);
         if (o->json)
             print_json(runs, n, chosen);
         else

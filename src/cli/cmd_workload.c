@@ -117,8 +117,8 @@ static int write_foreign(const struct command *self, const struct workload_cli *
     if (changed)
         command_warn(self,
                      "%s operations have no word in that format and became their nearest "
-                     "(aligned_alloc, and in a workload posix_memalign, memalign; reallocarray "
-                     "realloc, sized frees free)",
+                     "(aligned_alloc, and in a workload posix_memalign, valloc and pvalloc, "
+                     "memalign; reallocarray realloc, sized frees free)",
                      human_count(n, changed));
     return command_finish(self);
 }

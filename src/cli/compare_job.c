@@ -18,7 +18,7 @@ static void judge(const struct comparing *k, const struct comparison *c, const c
                   struct gate *g)
 {
     for (size_t i = comparison_first_judged(c); i < c->count && k->fail_above >= 0; i++)
-        for (unsigned m = 0; m < COMPARISON_METRICS; m++) {
+        for (unsigned m = 0; m < COMPARISON_METRICS && !c->failed[i]; m++) {
             const struct stats_ratio *q = &c->cells[i][m].ratio;
             if (!comparison_metrics[m].gate)
                 continue;
@@ -54,8 +54,27 @@ static int measure(const struct comparing *k, struct comparison *c)
     int failed = comparison_run_surely(c, &k->plan, k->fail_above, &err);
     progress_end(&bar);
     if (!failed && c->baseline)
-        failed = baseline_matches(c->baseline, c->runs[0], &err);
+        failed = baseline_matches(c->baseline, comparison_some_run(c), &err);
     return failed ? command_fail(k->self, &err) : 0;
+}
+
+/* Says which candidates failed, and what others made otherwise than the workload has it. An exit
+ * status. `workload`: of the corpus, or NULL. */
+static int say_failures(const struct comparing *k, const struct comparison *c, const char *workload)
+{
+    int status = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        const char *label = c->candidates[i].label;
+        struct error err = {0};
+        if (!c->failed[i]) {
+            replaying_say_replaced(k->self, c->runs[i], label);
+            continue;
+        }
+        error_set(&err, ERROR_UNSUPPORTED, "%s%s%s: %s", workload ? workload : "",
+                  workload ? ": " : "", label, c->failed[i]);
+        status = command_fail(k->self, &err);
+    }
+    return status;
 }
 
 /* Prints, saves, and reports the judgment of `subject`; releases g. */
@@ -79,7 +98,8 @@ static int finish(const struct comparing *k, json_object *json, struct gate *g, 
 static int compare_one(const struct comparing *k, struct comparison *c, const char *path,
                        const char *name, json_object *document)
 {
-    *c = (struct comparison){.candidates = k->candidates,
+    *c = (struct comparison){.tolerant = true,
+                             .candidates = k->candidates,
                              .count = k->count,
                              .apart = k->o->save != NULL,
                              .random = (uint64_t)getpid() * 0x9e3779b97f4a7c15u | 1};
@@ -126,7 +146,9 @@ int compare_file(const struct comparing *k, const char *path, json_object *docum
             comparison_print(&c, &k->plan, terminal_color(1), terminal_columns(1, 160));
         struct gate g = {.self = k->self, .options = &k->o->gate};
         judge(k, &c, NULL, &g);
+        const int failures = say_failures(k, &c, NULL);
         status = finish(k, json, &g, path);
+        status = status ? status : failures;
         json_object_put(json);
     }
     comparison_release(&c);
@@ -147,9 +169,12 @@ static int show_corpus(const struct comparing *k, const struct corpus *corpus,
     struct gate g = {.self = k->self, .options = &k->o->gate};
     for (size_t i = 0; i < corpus->count; i++)
         judge(k, &all[i], corpus->entry[i].name, &g);
+    int failures = 0;
+    for (size_t i = 0; i < corpus->count; i++)
+        failures |= say_failures(k, &all[i], corpus->entry[i].name);
     int status = finish(k, json, &g, "corpus");
     json_object_put(json);
-    return status;
+    return status ? status : failures;
 }
 
 int compare_merge(const struct comparing *k, char **files, int count)

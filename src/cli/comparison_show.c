@@ -70,8 +70,9 @@ void comparison_print_line(struct buffer *line)
 /* In one thread the time in calls says more than the wall's; with several the other way round. */
 static enum comparison_metric second_time(const struct comparison *c)
 {
-    return measured_number(c->runs[0], "threads", 1) > 1 ||
-                   !(measured_number(c->runs[0], "allocator_cycles", 0) > 0)
+    json_object *run = comparison_some_run(c);
+    return measured_number(run, "threads", 1) > 1 ||
+                   !(measured_number(run, "allocator_cycles", 0) > 0)
                ? COMPARISON_WALL
                : COMPARISON_CALLS;
 }
@@ -99,7 +100,8 @@ void comparison_print(const struct comparison *c, const struct comparison_plan *
                                              COMPARISON_FRAGMENTATION};
     const enum comparison_metric *shown = columns < 120 ? narrow : wide;
     const size_t n = columns < 120 ? sizeof narrow / sizeof *narrow : sizeof wide / sizeof *wide;
-    bool ratios = c->count > 1 || c->baseline, marks = false;
+    const bool first_failed = !c->baseline && c->failed[0];
+    bool ratios = (c->count > 1 && !first_failed) || c->baseline, marks = false;
     struct buffer line = {0};
     int width = 8;
     for (size_t i = 0; i < c->count; i++)
@@ -110,10 +112,12 @@ void comparison_print(const struct comparison *c, const struct comparison_plan *
         buffer_printf(&line, "  %9s %*s", comparison_metrics[shown[m]].title,
                       ratios && m + 1 < n ? 14 : 0, "");
     comparison_print_line(&line);
-    double cycles = measured_number(c->runs[0], "cycles_per_ns", 1);
+    double cycles = measured_number(comparison_some_run(c), "cycles_per_ns", 1);
     for (size_t i = 0; i < c->count; i++) {
         text_append_printf(&line, "%-*s", width, c->candidates[i].label);
-        for (size_t m = 0; m < n; m++) {
+        if (c->failed[i])
+            buffer_append_text(&line, "     failed");
+        for (size_t m = 0; m < n && !c->failed[i]; m++) {
             const struct cell *k = &c->cells[i][shown[m]];
             comparison_cell(&line, k, shown[m], shown[m] == COMPARISON_CALLS ? cycles : 1,
                             ratios && m + 1 < n, color);
@@ -128,9 +132,12 @@ void comparison_print(const struct comparison *c, const struct comparison_plan *
                     "Behind each figure: how it differs from %s, with a 99%% interval;\n=: no sure "
                     "difference of more than 1%%.",
                     c->baseline ? "the baseline's" : "the first's");
+    if (first_failed)
+        text_printf(stdout, "No differences: %s, which the others would differ from, failed.",
+                    c->candidates[0].label);
     if (marks)
         text_printf(stdout, " *: best, !: worst, where these surely differ.");
-    if (ratios || marks)
+    if (ratios || marks || first_failed)
         text_printf(stdout, "\n");
     text_printf(stdout,
                 "RSS/ideal: growth of the resident size over the most bytes that were live.\n");

@@ -19,7 +19,10 @@ static void print_metric(const struct corpus *c, const struct comparison *all,
     for (size_t w = 0; w < c->count; w++) {
         text_append_printf(&line, "%-15s", c->entry[w].name);
         for (size_t k = 0; k < first->count; k++)
-            comparison_cell(&line, &all[w].cells[k][metric], metric, 1, k >= from, color);
+            if (all[w].failed[k])
+                buffer_printf(&line, "  %9s %*s", "failed", k >= from ? 14 : 0, "");
+            else
+                comparison_cell(&line, &all[w].cells[k][metric], metric, 1, k >= from, color);
         comparison_print_line(&line);
     }
     buffer_release(&line);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/human.h"
+
 int replaying_request(const struct command *self, const struct replaying *o,
                       struct replay_request *request)
 {
@@ -33,4 +35,20 @@ int replaying_request(const struct command *self, const struct replaying *o,
         if (replay_check_setting(o->settings.items[i], &err))
             return command_usage(self, "%s", err.text);
     return 0;
+}
+
+void replaying_say_replaced(const struct command *self, json_object *run, const char *label)
+{
+    json_object *calls, *by;
+    if (!json_object_object_get_ex(run, "calls", &calls))
+        return;
+    json_object_object_foreach(calls, name, call)
+    {
+        char n[HUMAN_TEXT_BYTES];
+        const double count = measured_number(call, "count", 0);
+        if (json_object_object_get_ex(call, "replaced_by", &by))
+            command_warn(self, "%s has no %s: %s call%s became %s", label, name,
+                         human_count(n, (uint64_t)count), count == 1 ? "" : "s",
+                         json_object_get_string(by));
+    }
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "cli/command.h"
+#include "compare/measured.h"
 #include "replay/run.h"
 
 struct replaying {
@@ -56,5 +57,9 @@ struct replaying {
  * option is wrong; said. */
 int replaying_request(const struct command *self, const struct replaying *o,
                       struct replay_request *request);
+
+/* Says on stderr which functions that a run called (as replaying_run returns it) the allocator
+ * `label` lacks, and which stood in for them. */
+void replaying_say_replaced(const struct command *self, json_object *run, const char *label);
 
 #endif

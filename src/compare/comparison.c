@@ -109,13 +109,33 @@ static struct replay_request request_of(const struct comparison *c, size_t candi
     return request;
 }
 
-static int run_in_turn(const struct comparison *c, const size_t *order, json_object **runs,
+/* A candidate's replay failed. -1: so does the comparison, with *err. */
+static int leave_out(struct comparison *c, size_t candidate, struct error *err)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < c->count; i++)
+        left += i != candidate && !c->failed[i];
+    if (!c->tolerant || !left)
+        return error_prefix(err, "%s", c->candidates[candidate].label);
+    c->failed[candidate] = strdup(err->text);
+    if (!c->failed[candidate])
+        return error_memory(err);
+    for (size_t i = candidate; i < c->rounds * c->count; i += c->count) {
+        json_object_put(c->runs[i]);
+        c->runs[i] = NULL;
+    }
+    return 0;
+}
+
+static int run_in_turn(struct comparison *c, const size_t *order, json_object **runs,
                        struct error *err)
 {
     for (size_t k = 0; k < c->count; k++) {
+        if (c->failed[order[k]])
+            continue;
         const struct replay_request request = request_of(c, order[k]);
-        if (!(runs[order[k]] = replaying_run(&request, err)))
-            return error_prefix(err, "%s", c->candidates[order[k]].label);
+        if (!(runs[order[k]] = replaying_run(&request, err)) && leave_out(c, order[k], err))
+            return -1;
     }
     return 0;
 }
@@ -133,41 +153,55 @@ static unsigned processor_of(size_t round)
     return 0;
 }
 
-static int run_side_by_side(const struct comparison *c, const size_t *order, json_object **runs,
+static int run_side_by_side(struct comparison *c, const size_t *order, json_object **runs,
                             struct error *err)
 {
     static struct replay_started started[COMPARISON_CANDIDATES];
-    size_t n = 0;
+    static bool under_way[COMPARISON_CANDIDATES];
     int failed = 0;
-    while (n < c->count && !failed) {
-        struct replay_request request = request_of(c, order[n]);
+    for (size_t k = 0; k < c->count; k++) {
+        struct replay_request request = request_of(c, order[k]);
         request.processor = processor_of(c->rounds);
-        if (replay_start(&request, &started[n], err))
-            failed = error_prefix(err, "%s", c->candidates[order[n]].label);
-        else
-            n++;
+        under_way[k] = !failed && !c->failed[order[k]];
+        if (!under_way[k] || !replay_start(&request, &started[k], err))
+            continue;
+        under_way[k] = false;
+        failed = leave_out(c, order[k], err);
     }
-    for (size_t k = 0; k < n; k++) {
+    for (size_t k = 0; k < c->count; k++) {
         const struct replay_request request = request_of(c, order[k]);
         struct error own; /* the first error is the one to report */
+        if (!under_way[k])
+            continue;
         runs[order[k]] = replaying_finish(&request, &started[k], failed ? &own : err);
         if (!runs[order[k]] && !failed)
-            failed = error_prefix(err, "%s", c->candidates[order[k]].label);
+            failed = leave_out(c, order[k], err);
     }
     return failed;
 }
 
+json_object *comparison_some_run(const struct comparison *c)
+{
+    json_object *run = NULL;
+    for (size_t i = 0; i < c->count && c->rounds && !run; i++)
+        run = c->runs[i];
+    return run;
+}
+
 /* Whether the candidates can share a processor: of a workload of one thread, as fast as it goes,
- * and with memory enough for all of them. `runs` are those of a round in turn. */
-static bool can_share(const struct comparison *c, json_object **runs)
+ * and with memory enough for all of them. The first round, in turn, has been. */
+static bool can_share(const struct comparison *c)
 {
     double peaks = 0;
-    for (size_t i = 0; i < c->count; i++)
-        peaks += measured_number(runs[i], "peak_rss_bytes", 0) +
-                 measured_number(runs[i], "own_bytes", 0);
+    size_t left = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        peaks += measured_number(c->runs[i], "peak_rss_bytes", 0) +
+                 measured_number(c->runs[i], "own_bytes", 0);
+        left += !c->failed[i];
+    }
     const double all = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    return !c->apart && !c->baseline && c->count > 1 && !(c->request.pace > 0) &&
-           measured_number(runs[0], "threads", 2) == 1 && peaks < all / 4;
+    return !c->apart && !c->baseline && left > 1 && !(c->request.pace > 0) &&
+           measured_number(comparison_some_run(c), "threads", 2) == 1 && peaks < all / 4;
 }
 
 static int run_round(struct comparison *c, size_t *order, size_t expected, struct error *err)
@@ -193,7 +227,7 @@ static int first_round(struct comparison *c, size_t *order, size_t expected, str
     c->side_by_side = false;
     if (run_round(c, order, expected, err))
         return -1;
-    c->side_by_side = can_share(c, c->runs);
+    c->side_by_side = can_share(c);
     if (c->side_by_side)
         forget(c);
     return 0;
@@ -235,7 +269,7 @@ static void evaluate_cell(struct comparison *c, size_t candidate, enum compariso
     if (c->baseline) {
         size_t n = baseline_values(c, c->candidates[candidate].label, m, y);
         cell->ratio = stats_unpaired(x, c->rounds, y, n);
-    } else if (candidate) {
+    } else if (candidate && !c->failed[0]) {
         comparison_values(c, 0, m, y);
         cell->ratio = stats_paired(x, y, c->rounds);
     }
@@ -250,16 +284,20 @@ static void evaluate_cell(struct comparison *c, size_t candidate, enum compariso
 static void mark_best_and_worst(struct comparison *c, enum comparison_metric m)
 {
     static double x[COMPARISON_ROUNDS], y[COMPARISON_ROUNDS];
-    size_t best = 0, worst = 0;
-    for (size_t i = 1; i < c->count; i++) {
-        if (c->cells[i][m].median < c->cells[best][m].median)
+    size_t best = c->count, worst = c->count;
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->failed[i])
+            continue;
+        if (best == c->count || c->cells[i][m].median < c->cells[best][m].median)
             best = i;
-        if (c->cells[i][m].median > c->cells[worst][m].median)
+        if (worst == c->count || c->cells[i][m].median > c->cells[worst][m].median)
             worst = i;
     }
+    if (best == worst)
+        return;
     comparison_values(c, worst, m, x);
     comparison_values(c, best, m, y);
-    if (best != worst && stats_paired(x, y, c->rounds).differs)
+    if (stats_paired(x, y, c->rounds).differs)
         c->cells[best][m].best = c->cells[worst][m].worst = true;
 }
 
@@ -269,7 +307,8 @@ void comparison_evaluate(struct comparison *c)
     c->reach = 0;
     for (unsigned m = 0; m < COMPARISON_METRICS; m++) {
         for (size_t i = 0; i < c->count; i++)
-            evaluate_cell(c, i, m);
+            if (!c->failed[i])
+                evaluate_cell(c, i, m);
         mark_best_and_worst(c, m);
     }
 }
@@ -298,4 +337,8 @@ void comparison_release(struct comparison *c)
     forget(c);
     free(c->runs);
     c->runs = NULL;
+    for (size_t i = 0; i < COMPARISON_CANDIDATES; i++) {
+        free(c->failed[i]);
+        c->failed[i] = NULL;
+    }
 }

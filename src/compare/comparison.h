@@ -60,7 +60,8 @@ void candidate_release(struct candidate *c);
 
 struct cell {                 /* a candidate's figures of one metric */
     double median, low, high; /* of the runs */
-    struct stats_ratio ratio; /* to the first candidate, or to itself in the baseline */
+    struct stats_ratio ratio; /* to the first candidate, or to itself in the baseline; none when the
+                                 first failed */
     bool best, worst;         /* surely differ from each other */
 };
 
@@ -72,10 +73,13 @@ struct comparison_plan {
 };
 
 struct comparison {
-    struct replay_request request; /* but for allocator and settings */
+    bool tolerant; /* a candidate whose replay fails is left out, unless all of them fail; else the
+                      comparison fails */
+    char *failed[COMPARISON_CANDIDATES]; /* owned: why it was left out; NULL: it was not */
+    struct replay_request request;       /* but for allocator and settings */
     const struct candidate *candidates;
     size_t count, rounds;
-    json_object **runs;    /* owned: [round * count + candidate] */
+    json_object **runs;    /* owned: [round * count + candidate]; NULL of one that failed */
     json_object *baseline; /* array of runs to compare with, or NULL; borrowed */
     bool apart;            /* never side by side: the figures count by themselves */
     bool side_by_side;     /* how it was run */
@@ -94,7 +98,10 @@ int comparison_run(struct comparison *c, const struct comparison_plan *plan, str
 /* Fills cells and reach from the runs that are there. */
 void comparison_evaluate(struct comparison *c);
 
-/* The figures of one candidate, a round each, into values[rounds]. */
+/* Any run of all of them; what does not differ between candidates is asked of it. */
+json_object *comparison_some_run(const struct comparison *c);
+
+/* The figures of one candidate that did not fail, a round each, into values[rounds]. */
 void comparison_values(const struct comparison *c, size_t candidate, enum comparison_metric metric,
                        double *values);
 

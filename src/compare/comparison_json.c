@@ -22,7 +22,9 @@ static json_object *candidate_json(const struct comparison *c, size_t i)
 {
     json_object *k = json_object_new_object();
     json_object_object_add(k, "candidate", json_object_new_string(c->candidates[i].label));
-    for (unsigned m = 0; m < COMPARISON_METRICS; m++) {
+    if (c->failed[i])
+        json_object_object_add(k, "failed", json_object_new_string(c->failed[i]));
+    for (unsigned m = 0; m < COMPARISON_METRICS && !c->failed[i]; m++) {
         const struct cell *cell = &c->cells[i][m];
         json_object *v = json_object_new_object();
         json_object_object_add(v, "median", number(cell->median));
@@ -49,6 +51,8 @@ json_object *comparison_json(const struct comparison *c, const struct comparison
     for (size_t i = 0; i < c->count; i++)
         json_object_array_add(candidates, candidate_json(c, i));
     for (size_t i = 0; i < c->rounds * c->count; i++) {
+        if (!c->runs[i])
+            continue;
         json_object *run = json_object_get(c->runs[i]);
         json_object_object_add(run, "candidate",
                                json_object_new_string(c->candidates[i % c->count].label));

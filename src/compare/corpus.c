@@ -66,8 +66,11 @@ struct stats_ratio corpus_mean(const struct corpus *c, const struct comparison *
     size_t rounds = COMPARISON_ROUNDS;
     if (all[0].baseline || !candidate)
         return (struct stats_ratio){0};
-    for (size_t w = 0; w < c->count; w++)
+    for (size_t w = 0; w < c->count; w++) {
+        if (all[w].failed[0] || all[w].failed[candidate])
+            return (struct stats_ratio){0}; /* a mean of others would be of another corpus */
         rounds = all[w].rounds < rounds ? all[w].rounds : rounds;
+    }
     for (size_t i = 0; i < rounds; i++)
         x[i] = y[i] = 0;
     for (size_t w = 0; w < c->count; w++) {

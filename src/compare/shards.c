@@ -73,24 +73,47 @@ static int take_candidates(struct shards_merged *m, json_object *list, struct er
     return 0;
 }
 
+/* Those that failed have no runs. Returns how many have. */
+static size_t take_failures(struct shards_merged *m, json_object *list, struct comparison *c,
+                            struct error *err)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        const char *why = text_of(json_object_array_get_idx(list, i), "failed");
+        if (*why && !(c->failed[i] = strdup(why))) {
+            error_memory(err);
+            return 0;
+        }
+        left += !*why;
+    }
+    if (!left)
+        error_set(err, ERROR_USAGE, "all of its candidates failed");
+    return left;
+}
+
 static int take_runs(struct shards_merged *m, json_object *one, struct comparison *c,
                      struct error *err)
 {
     json_object *runs = array_of(one, "runs"), *side;
     const size_t n = runs ? json_object_array_length(runs) : 0;
-    if (!n || n % m->count || n / m->count > COMPARISON_ROUNDS)
+    const size_t left = take_failures(m, array_of(one, "candidates"), c, err);
+    if (!left)
+        return -1;
+    if (!n || n % left || n / left > COMPARISON_ROUNDS)
         return error_set(err, ERROR_USAGE, "its rounds are not whole");
     c->candidates = m->candidates;
     c->count = m->count;
-    c->runs = calloc(n, sizeof(json_object *));
+    c->runs = calloc(n / left * m->count, sizeof(json_object *));
     if (!c->runs)
         return error_memory(err);
-    for (size_t i = 0; i < n; i++) {
+    c->rounds = n / left;
+    for (size_t i = 0, at = 0; i < n; i++, at++) {
         json_object *run = json_object_array_get_idx(runs, i);
-        if (strcmp(text_of(run, "candidate"), m->candidates[i % m->count].label) != 0)
+        while (c->failed[at % m->count])
+            at++;
+        if (strcmp(text_of(run, "candidate"), m->candidates[at % m->count].label) != 0)
             return error_set(err, ERROR_USAGE, "its runs are not in the order of its candidates");
-        c->runs[i] = json_object_get(run);
-        c->rounds = (i + 1) / m->count;
+        c->runs[at] = json_object_get(run);
     }
     c->side_by_side =
         json_object_object_get_ex(one, "side_by_side", &side) && json_object_get_boolean(side);

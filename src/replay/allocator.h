@@ -14,6 +14,14 @@ const char *allocator_file(void);
 
 bool allocator_is_glibc(void);
 
+/* Whether the C library, and not the allocator under test, answers calls of this code (a call of a
+ * workload), or none does. A block that it made there would be of another heap. */
+bool allocator_lacks(unsigned code);
+
+/* The code of the call that stands in for one that the allocator lacks: the nearest that it has.
+ * The code itself when it has it; 0 when nothing can stand in. */
+unsigned allocator_nearest(unsigned code);
+
 /* Bytes that the allocator holds from the system and has not handed out: glibc's mallinfo2
  * (fordblks), jemalloc's active less allocated, tcmalloc's heap less allocated. Takes the
  * allocator's locks and, with glibc, a step for each free chunk. False when the allocator does not

@@ -12,6 +12,7 @@
 
 #include "arch/clock.h"
 #include "arch/page.h"
+#include "replay/allocator.h"
 #include "replay/execute.h"
 #include "replay/pool.h"
 
@@ -81,6 +82,14 @@ int engine_init(struct engine *e, const struct workload *w, const struct stages 
     e->far_away = !e->many && w->facts[WORKLOAD_FACT_SLOTS] > NEAR_SLOTS;
     e->seat_count = (uint32_t)w->facts[WORKLOAD_FACT_SEATS];
     e->overhead_cycles = execute_overhead();
+    for (unsigned code = 1; code < ENGINE_CODES; code++) {
+        e->nearest[code] = (uint8_t)allocator_nearest(code);
+        if (!e->nearest[code] && w->calls[code])
+            return error_set(err, ERROR_UNSUPPORTED,
+                             "%s has neither %s nor what could stand in for it, and the workload "
+                             "calls it",
+                             allocator_file(), mlw_op_name(code));
+    }
     e->slots = own(e, w->facts[WORKLOAD_FACT_SLOTS] * sizeof *e->slots, err);
     e->seats = e->slots ? own(e, e->seat_count * sizeof *e->seats, err) : NULL;
     if (!e->seats)
@@ -123,8 +132,10 @@ static void load_chunk(struct engine_seat *s)
 {
     const struct workload *w = s->engine->workload;
     const struct workload_thread *t = &w->threads[s->thread];
-    uint64_t at = w->offsets[t->first_chunk + s->next_chunk++];
     struct workload_chunk *c = &s->chunk;
+    s->record = NULL;
+    s->records_before = s->next_chunk ? s->records_before + c->records : 0;
+    uint64_t at = w->offsets[t->first_chunk + s->next_chunk++];
     size_t payload = 0;
     ssize_t n = pread(s->engine->fd, c, sizeof *c, (off_t)at);
     if (n == (ssize_t)sizeof *c) {

@@ -79,6 +79,8 @@ struct engine_seat {
     uint32_t thread, last_slot, last_generation, own;
     unsigned pool; /* of its next block; 0: none */
     uint64_t records_left, next_chunk;
+    const uint8_t *record;            /* that is under way, in the chunk; NULL: none */
+    uint64_t records_before;          /* of the thread, in chunks before this one */
     uint64_t place, run_left, undone; /* of its next record; of the run; done, and not reported */
     /* counting of live bytes: exact (peak) when one thread runs at a time, else in steps */
     int64_t live, high, low;    /* live: in dependent order the bytes not in engine.live yet */
@@ -109,6 +111,7 @@ struct engine {
     uint32_t seat_count;
     uint64_t own_bytes, own_mapped_bytes; /* touched; mapped */
     int64_t step;                         /* of live bytes, between threads */
+    uint8_t nearest[ENGINE_CODES];        /* allocator_nearest of each call */
     _Atomic int64_t live __attribute__((aligned(64)));
     _Atomic int64_t peak;
     _Atomic uint64_t turn __attribute__((aligned(64))); /* place that may act in recorded order */

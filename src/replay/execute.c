@@ -26,7 +26,7 @@
 
 #define SAMPLE_EVERY 64u
 
-/* Other allocators than glibc 2.36 may have them. */
+/* Only newer C libraries and some allocators have them. */
 extern void free_sized(void *p, size_t size_bytes) __attribute__((weak));
 extern void free_aligned_sized(void *p, size_t alignment, size_t size_bytes) __attribute__((weak));
 
@@ -56,8 +56,11 @@ ARCH_RSEQ_NEVER(replay_never_begin, replay_never_abort);
 
 static struct rseq_cs never __attribute__((aligned(32)));
 
+static __thread struct engine_seat *seat_here;
+
 void execute_begin(struct engine_seat *s)
 {
+    seat_here = s;
     s->rseq_cs = NULL;
     if (__rseq_size) { /* glibc registered it */
         never.start_ip = (uint64_t)(uintptr_t)replay_never_begin;
@@ -72,6 +75,7 @@ void execute_begin(struct engine_seat *s)
 
 void execute_end(struct engine_seat *s)
 {
+    seat_here = NULL;
     if (s->rseq_cs)
         *s->rseq_cs = 0;
 }
@@ -225,9 +229,35 @@ static __attribute__((noinline)) void touch(const struct engine_seat *s, uint8_t
         *(volatile uint8_t *)(p + at) = 1;
 }
 
-static __attribute__((noinline)) void *call_rare(unsigned code, uint64_t alignment, uint64_t size)
+/* What a call asks for, in the words of another function that stands in for it. False: the call
+ * itself would have failed. */
+static bool put_otherwise(unsigned code, uint64_t *alignment, uint64_t *size)
+{
+    const bool pages = code == MLW_OP_VALLOC || code == MLW_OP_PVALLOC;
+    if (pages)
+        *alignment = ARCH_PAGE_BYTES;
+    if (code == MLW_OP_PVALLOC && __builtin_add_overflow(*size, ARCH_PAGE_BYTES - 1, size))
+        return false;
+    if (code == MLW_OP_PVALLOC)
+        *size &= ~(uint64_t)(ARCH_PAGE_BYTES - 1);
+    if (code == MLW_OP_MEMALIGN && (*alignment & (*alignment - 1))) /* it rounds */
+        *alignment = *alignment >> 63 ? 0 : (uint64_t)2 << (63 - __builtin_clzll(*alignment));
+    if (code == MLW_OP_POSIX_MEMALIGN && *alignment < sizeof(void *))
+        return false;
+    if (code != MLW_OP_POSIX_MEMALIGN && *alignment < sizeof(void *))
+        *alignment = sizeof(void *);
+    return !(*alignment & (*alignment - 1));
+}
+
+static __attribute__((noinline)) void *call_rare(const struct engine *e, unsigned code,
+                                                 uint64_t alignment, uint64_t size)
 {
     void *p = NULL;
+    if (code < ENGINE_CODES && e->nearest[code] != code) {
+        if (!put_otherwise(code, &alignment, &size))
+            return NULL;
+        code = e->nearest[code];
+    }
     switch (code) {
     case MLW_OP_REALLOC: return realloc(NULL, size);
     case MLW_OP_REALLOCARRAY: return reallocarray(NULL, 1, size);
@@ -240,14 +270,14 @@ static __attribute__((noinline)) void *call_rare(unsigned code, uint64_t alignme
     }
 }
 
-static inline __attribute__((always_inline)) void *call_allocate(unsigned code, uint64_t alignment,
-                                                                 uint64_t size)
+static inline __attribute__((always_inline)) void *
+call_allocate(const struct engine *e, unsigned code, uint64_t alignment, uint64_t size)
 {
     if (code == MLW_OP_MALLOC)
         return malloc(size);
     if (code == MLW_OP_CALLOC)
         return calloc(1, size);
-    return call_rare(code, alignment, size);
+    return call_rare(e, code, alignment, size);
 }
 
 /* --- blocks of call sites that are served otherwise --- */
@@ -376,10 +406,10 @@ allocate(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned varian
     } else if (call && timed(s, mode)) {
         watch_switches(s);
         uint64_t t = arch_clock_before();
-        block = call_allocate(code, alignment, size);
+        block = call_allocate(s->engine, code, alignment, size);
         note(s, code, arch_clock_after() - t, size);
     } else {
-        block = call_allocate(code, alignment, size);
+        block = call_allocate(s->engine, code, alignment, size);
     }
     if (call)
         s->times[code].count++;
@@ -402,12 +432,12 @@ allocate(struct engine_seat *s, const uint8_t *p, unsigned code, unsigned varian
     return p;
 }
 
-static inline __attribute__((always_inline)) void call_free(unsigned code, void *block,
-                                                            uint64_t alignment, uint64_t size)
+static inline __attribute__((always_inline)) void
+call_free(const struct engine *e, unsigned code, void *block, uint64_t alignment, uint64_t size)
 {
-    if (__builtin_expect(code == MLW_OP_FREE_SIZED && free_sized, 0))
+    if (__builtin_expect(code == MLW_OP_FREE_SIZED && e->nearest[code] == code, 0))
         free_sized(block, size);
-    else if (__builtin_expect(code == MLW_OP_FREE_ALIGNED_SIZED && free_aligned_sized, 0))
+    else if (__builtin_expect(code == MLW_OP_FREE_ALIGNED_SIZED && e->nearest[code] == code, 0))
         free_aligned_sized(block, alignment, size);
     else
         free(block);
@@ -445,10 +475,10 @@ static inline __attribute__((always_inline)) const uint8_t *release(struct engin
     } else if (call && timed(s, mode)) {
         watch_switches(s);
         uint64_t t = arch_clock_before();
-        call_free(code, block, alignment, size);
+        call_free(s->engine, code, block, alignment, size);
         note(s, code, arch_clock_after() - t, 0);
     } else {
-        call_free(code, block, alignment, size);
+        call_free(s->engine, code, block, alignment, size);
     }
     if (call)
         s->times[code].count++;
@@ -646,6 +676,7 @@ static inline __attribute__((always_inline)) void run_group(struct engine_seat *
 {
     const uint8_t *p = s->ops;
     for (; n; n--) {
+        s->record = p;
         uint8_t first = *p++;
         unsigned code = workload_code(first), variant = workload_variant(first);
         if (code == MLW_OP_FREE)
@@ -675,6 +706,57 @@ static inline __attribute__((always_inline)) void run(struct engine_seat *s, uin
         run_group(s, group, mode);
         n -= group;
     }
+}
+
+/* --- which call was it? --- */
+
+static void skip_numbers(const uint8_t **p, unsigned n)
+{
+    while (n--)
+        workload_get(p);
+}
+
+/* Decodes a record, without its slot and generation, and moves behind it. */
+static void decode(const uint8_t **p, struct execute_call *call)
+{
+    const uint8_t first = *(*p)++;
+    const unsigned code = workload_code(first), variant = workload_variant(first);
+    *call = (struct execute_call){.code = code};
+    if (workload_releases(code)) {
+        if (variant != WORKLOAD_NULL)
+            skip_numbers(p, variant & WORKLOAD_FROM_OTHER ? 2 : 1);
+        skip_numbers(p, workload_release_aligned(code));
+        skip_numbers(p, workload_release_sized(code));
+    } else if (workload_reallocates(code) && variant >= WORKLOAD_LOCAL) {
+        const bool handed = variant == WORKLOAD_HANDED || variant == WORKLOAD_ZERO_HANDED;
+        skip_numbers(p, handed ? 2 : 1);
+        call->sized = true;
+        if (variant < WORKLOAD_ZERO)
+            call->size_bytes = workload_get(p);
+    } else if (workload_allocates(code) || workload_reallocates(code)) {
+        skip_numbers(p, variant == WORKLOAD_TAKEN ? 2 : variant == WORKLOAD_NEW);
+        call->sized = true;
+        if (workload_aligned(code))
+            call->alignment = workload_get(p);
+        call->size_bytes = workload_get(p);
+    } else if (code == WORKLOAD_START || code == WORKLOAD_END || code == WORKLOAD_POOL) {
+        skip_numbers(p, 1);
+    } else {
+        skip_numbers(p, (variant & WORKLOAD_FROM_OTHER ? 2u : 1u) + (code == WORKLOAD_MOVE));
+    }
+}
+
+bool execute_under_way(struct execute_call *call)
+{
+    const struct engine_seat *s = seat_here;
+    if (!s || !s->record)
+        return false;
+    uint64_t number = s->records_before;
+    for (const uint8_t *p = s->buffer; p <= s->record; number++)
+        decode(&p, call);
+    call->record = number;
+    call->thread = s->thread + 1;
+    return true;
 }
 
 void execute_records(struct engine_seat *s, uint32_t n)

@@ -29,6 +29,17 @@ void engine_await_begun(struct engine_seat *s, uint32_t threads);
 /* Ends the process with a message on stderr; for what cannot happen to a checked workload. */
 void engine_die(const char *what) __attribute__((noreturn));
 
+struct execute_call {
+    unsigned code; /* enum mlw_op or workload_code */
+    bool sized;
+    uint64_t size_bytes, alignment; /* alignment: 0 where the call has none */
+    uint64_t record, thread; /* its number among the thread's records, the thread's: from 1 */
+};
+
+/* What the calling thread was doing when a signal interrupted it. False: it was not in a record.
+ * For a signal handler. */
+bool execute_under_way(struct execute_call *call);
+
 /* The cost of a pair of clock readings, in cycles. */
 uint64_t execute_overhead(void);
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,9 @@
 
 #include "replay/allocator.h"
 #include "replay/engine.h"
+#include "replay/execute.h"
 #include "replay/measure.h"
+#include "replay/said.h"
 
 #define FEW_CALLS 4096u
 
@@ -105,6 +108,62 @@ static void parse(struct settings *o, char **arguments)
     }
 }
 
+/* ---- a signal that ends the replay: in which call ---- */
+
+static void put(char **at, const char *end, const char *text)
+{
+    while (*text && *at < end)
+        *(*at)++ = *text++;
+}
+
+static void put_number(char **at, const char *end, uint64_t n)
+{
+    char digits[21], *p = digits + sizeof digits - 1;
+    *p = 0;
+    do {
+        *--p = (char)('0' + n % 10);
+        n /= 10;
+    } while (n);
+    put(at, end, p);
+}
+
+/* The signal comes again when the handler returns, and then ends the process. */
+static void say_where(int number)
+{
+    struct execute_call call;
+    char text[256], *at = text;
+    const char *const end = text + sizeof text;
+    (void)number;
+    if (!execute_under_way(&call))
+        return;
+    put(&at, end, REPLAY_WAS_IN "record ");
+    put_number(&at, end, call.record);
+    put(&at, end, " of thread ");
+    put_number(&at, end, call.thread);
+    put(&at, end, ", ");
+    put(&at, end, workload_is_call(call.code) ? mlw_op_name(call.code) : "which is no call");
+    if (call.sized) {
+        put(&at, end, " of ");
+        put_number(&at, end, call.size_bytes);
+        put(&at, end, " bytes");
+    }
+    if (call.alignment) {
+        put(&at, end, " aligned to ");
+        put_number(&at, end, call.alignment);
+    }
+    put(&at, end, "\n");
+    if (write(2, text, (size_t)(at - text)) < 0)
+        return;
+}
+
+static void watch_for_crashes(void)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+    struct sigaction action = {.sa_handler = say_where, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaction(signals[i], &action, NULL);
+}
+
 static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 static void print_calls(const struct engine *e, double cycles_per_ns, int timing)
@@ -120,6 +179,8 @@ static void print_calls(const struct engine *e, double cycles_per_ns, int timing
         printf("%s\"%s\":{\"count\":%" PRIu64 ",\"failed\":%" PRIu64, first ? "" : ",",
                mlw_op_name(code), t.count, t.failed);
         first = false;
+        if (e->nearest[code] != code)
+            printf(",\"replaced_by\":\"%s\"", mlw_op_name(e->nearest[code]));
         if (timing != ENGINE_TIMING_NONE)
             printf(",\"timed\":%" PRIu64 ",\"preempted\":%" PRIu64, t.timed, t.preempted);
         if (t.timed)
@@ -277,6 +338,7 @@ int main(int argc, char **argv)
         fail("usage: mallow-replay FILE [NAME=VALUE]...; mallow replay is the way to run it");
     prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
     parse(&o, argv + 2);
+    watch_for_crashes();
     if ((o.trim_ns || o.trim_last) && !allocator_is_glibc())
         fail("malloc_trim is for glibc's malloc");
     int fd = open(argv[1], O_RDONLY | O_CLOEXEC);

@@ -15,6 +15,7 @@
 
 #include "arch/system.h"
 #include "base/human.h"
+#include "replay/said.h"
 
 extern char **environ;
 
@@ -351,25 +352,41 @@ static int start(char **arguments, char **environment, unsigned processor, struc
     return -1;
 }
 
+/* Takes the last line off a text; NULL when there is none. */
+static char *take_last_line(char *text)
+{
+    size_t n = strlen(text);
+    while (n && text[n - 1] == '\n')
+        text[--n] = 0;
+    char *before = strrchr(text, '\n'), *line = before ? before + 1 : text;
+    if (before)
+        *before = 0;
+    return *line && line != text ? line : NULL;
+}
+
 /* Why a replay that ended so had no result. */
 static int explain(int status, int said, struct error *err)
 {
     struct buffer text = {0};
     lseek(said, 0, SEEK_SET);
+    buffer_append_char(&text, '\n'); /* so that each line has one before it */
     int failed = read_all(said, &text, err);
-    char *line = text.size_bytes ? text.data : NULL, *next;
-    while (line && (next = strchr(line, '\n')) && next[1]) /* the last line */
-        line = next + 1;
-    if (line && (next = strchr(line, '\n')))
-        *next = 0;
-    static const char intro[] = "mallow-replay: ";
-    if (line && !strncmp(line, intro, sizeof intro - 1))
-        line += sizeof intro - 1;
+    buffer_append_char(&text, 0);
+    if (!failed && buffer_failed(&text))
+        failed = error_memory(err);
+    char *line = failed ? NULL : take_last_line(text.data);
+    const char *in = "";
+    if (line && !strncmp(line, REPLAY_WAS_IN, sizeof REPLAY_WAS_IN - 1)) {
+        in = line + sizeof REPLAY_SAYS - 2; /* with the blank */
+        line = take_last_line(text.data);   /* the allocator's own last words */
+    }
+    if (line && !strncmp(line, REPLAY_SAYS, sizeof REPLAY_SAYS - 1))
+        line += sizeof REPLAY_SAYS - 1;
     if (!failed && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
         failed = error_set(err, ERROR_UNSUPPORTED, "the replay took longer than it had time");
     else if (!failed && WIFSIGNALED(status))
-        failed = error_set(err, ERROR_UNSUPPORTED, "the replay was killed by signal %d%s%s",
-                           WTERMSIG(status), line ? ": " : "", line ? line : "");
+        failed = error_set(err, ERROR_UNSUPPORTED, "the replay was killed by signal %d%s%s%s",
+                           WTERMSIG(status), in, line ? ": " : "", line ? line : "");
     else if (!failed)
         failed = error_set(err, ERROR_FORMAT, "%s",
                            line && *line ? line : "mallow-replay failed and said nothing");

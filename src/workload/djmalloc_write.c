@@ -33,7 +33,7 @@ static bool is_zero(const struct workload_event *e)
 
 struct writer {
     struct buffer *threads;
-    uint64_t syncs, changed;
+    uint64_t syncs, changed, page_bytes;
     uint32_t moved_from,
         moved_to; /* the block's slots before and after a MOVE, until its realloc */
 };
@@ -62,6 +62,13 @@ static void sync_threads(struct writer *w, uint32_t from, uint32_t to)
     put(&w->threads[to], w->syncs);
 }
 
+/* The size that pvalloc makes of it; one that cannot be made stays so. */
+static uint64_t whole_pages(uint64_t bytes, uint64_t page_bytes)
+{
+    return bytes > UINT64_MAX - page_bytes ? bytes
+                                           : (bytes + page_bytes - 1) / page_bytes * page_bytes;
+}
+
 static void put_operation(void *arg, const struct workload_event *e)
 {
     struct writer *w = arg;
@@ -70,13 +77,18 @@ static void put_operation(void *arg, const struct workload_event *e)
     if (e->waits)
         sync_threads(w, e->toucher, e->thread);
     static const uint8_t codes[] = {
-        [MLW_OP_MALLOC] = WL_MALLOC,           [MLW_OP_CALLOC] = WL_CALLOC,
-        [MLW_OP_POSIX_MEMALIGN] = WL_MEMALIGN, /* trace_run ends at WL_POSIX_MEMALIGN */
-        [MLW_OP_ALIGNED_ALLOC] = WL_MEMALIGN,  [MLW_OP_MEMALIGN] = WL_MEMALIGN,
-        [MLW_OP_VALLOC] = WL_VALLOC,           [MLW_OP_PVALLOC] = WL_PVALLOC,
+        [MLW_OP_MALLOC] = WL_MALLOC,
+        [MLW_OP_CALLOC] = WL_CALLOC,
+        [MLW_OP_ALIGNED_ALLOC] = WL_MEMALIGN,
+        [MLW_OP_MEMALIGN] = WL_MEMALIGN,
         [WORKLOAD_PRESENT] = WL_MALLOC,
+        /* trace_run ends at those that the format has for them */
+        [MLW_OP_POSIX_MEMALIGN] = WL_MEMALIGN,
+        [MLW_OP_VALLOC] = WL_MEMALIGN,
+        [MLW_OP_PVALLOC] = WL_MEMALIGN,
     };
-    w->changed += is_changed(e) || e->code == MLW_OP_POSIX_MEMALIGN;
+    const bool pages = e->code == MLW_OP_VALLOC || e->code == MLW_OP_PVALLOC;
+    w->changed += is_changed(e) || pages || e->code == MLW_OP_POSIX_MEMALIGN;
     if (e->code == WORKLOAD_START) {
         sync_threads(w, e->thread, (uint32_t)e->size_bytes);
     } else if (workload_releases(e->code)) {
@@ -95,9 +107,10 @@ static void put_operation(void *arg, const struct workload_event *e)
     } else if (workload_allocates(e->code)) {
         put_code(b, codes[e->code]);
         put(b, slot);
-        if (workload_aligned(e->code))
-            put(b, e->alignment);
-        put(b, e->size_bytes);
+        if (workload_aligned(e->code) || pages)
+            put(b, pages ? w->page_bytes : e->alignment);
+        put(b,
+            e->code == MLW_OP_PVALLOC ? whole_pages(e->size_bytes, w->page_bytes) : e->size_bytes);
     }
 }
 
@@ -163,6 +176,7 @@ static int write_workload(const struct workload *w, const char *out, uint64_t *c
                           struct error *err)
 {
     struct writer writer = {.threads = calloc((size_t)w->thread_count + 1, sizeof(struct buffer)),
+                            .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE),
                             .moved_to = NONE};
     if (!writer.threads)
         return error_memory_for(err, "%u threads", w->thread_count);

@@ -141,13 +141,15 @@ class Formats(unittest.TestCase):
 
     # What the formats have no word for, and what it becomes.
     NEAREST = {"aligned_alloc": "memalign", "posix_memalign": "memalign", "reallocarray": "realloc", "free_sized": "free",
-               "free_aligned_sized": "free"}
+               "free_aligned_sized": "free", "valloc": "memalign", "pvalloc": "memalign"}
 
     def trail(self, name):
         out = []
         with open(self.path(name), "rb") as f:
             reader.execute(f.read(), out)
-        return [(thread, self.NEAREST.get(function, function), size, block) for thread, function, size, block in out]
+        return [(thread, self.NEAREST.get(function, function),
+                 (size + 4095) & ~4095 if function == "pvalloc" and size < 1 << 63 else size, block)
+                for thread, function, size, block in out]
 
     @staticmethod
     def by_thread(trail):
