@@ -114,7 +114,10 @@ int main(int argc, char **argv)
         name = "help";
     if (!strcmp(name, "-V") || !strcmp(name, "--version")) {
         puts("mallow " MALLOW_VERSION);
-        return fflush(stdout) ? EXIT_FAILED : EXIT_DONE;
+        if (!fflush(stdout))
+            return EXIT_DONE;
+        text_printf(stderr, "mallow: cannot write to standard output: %s\n", strerror(errno));
+        return EXIT_FAILED;
     }
     const struct command *c = command_find(name);
     if (c)

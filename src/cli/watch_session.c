@@ -20,7 +20,8 @@ static void failed(struct watching *w, const struct error *err)
     if (!w->failed)
         command_warn(w->command, "%s", err->text);
     w->failed = true;
-    watch_run_command(w->run, WATCH_STOP);
+    if (w->run)
+        watch_run_command(w->run, WATCH_STOP);
 }
 
 /* ---- the profile ---- */
@@ -254,6 +255,8 @@ static int run_session(struct watching *w, struct watch_options *options,
         options->input = STDIN_FILENO;
     if (live || w->push || o->metrics_file)
         options->tick_ns = TICK_NS;
+    if (o->metrics_file && output_must_be_regular(o->metrics_file, "a file of metrics", err))
+        return -1;
     if (o->metrics_file && !(w->metrics = watch_metrics_open_file(o->metrics_file, err)))
         return -1;
     if (o->serve.listen) {
@@ -283,6 +286,7 @@ static void close_all(struct watching *w)
     watch_serve_close(w->serve);
     watch_metrics_close_file(w->metrics);
     watch_run_free(w->run);
+    w->run = NULL;
     watch_view_free(w->view);
     symbols_free(w->symbols);
     if (w->kept) {
@@ -290,7 +294,13 @@ static void close_all(struct watching *w)
         fwrite(w->kept_text, 1, w->kept_bytes, stdout);
         free(w->kept_text);
     }
-    if (output_named(w->o->output) && w->out && fclose(w->out))
+    struct error err;
+    const char *output = output_named(w->o->output);
+    if (output && w->out && fclose(w->out) && !w->failed) {
+        error_system(&err, "cannot write %s", output);
+        failed(w, &err);
+    }
+    if (!w->failed && command_finish(w->command))
         w->failed = true;
 }
 
@@ -344,5 +354,7 @@ int watch_session(struct watching *w, struct watch_options *options)
         command_warn(w->command, "%u %s still running; 'mallow watch -p PID' goes on with one",
                      result.left_running,
                      plural(result.left_running, "process is", "processes are"));
-    return w->failed && !program ? EXIT_FAILED : result.exit_status;
+    if (w->failed && (!program || !result.exit_status))
+        return program ? EXIT_MALLOW_FAILED : EXIT_FAILED;
+    return result.exit_status;
 }

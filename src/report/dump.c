@@ -478,6 +478,8 @@ int report_dump(FILE *out, struct trace *t, struct symbols *symbols, const struc
             end(&d->sources[i]);
     }
     lines_close(&d->lines);
+    if (!status && lines_failed(&d->lines))
+        status = error_system(err, "cannot write");
     selection_close(&d->selection);
     free(d->sources);
     free(d->heap);
