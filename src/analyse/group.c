@@ -168,10 +168,12 @@ static long gather(const struct model *m, struct group_cursor *cursors, size_t c
     *groups = calloc(n + 1, sizeof **groups);
     if (!*groups)
         return error_memory_for(err, "%zu groups of stacks", n);
-    struct group *g = *groups - 1;
+    struct group *g = *groups, *end = g;
     for (size_t i = 0; i < count; i++) {
-        if (i == 0 || cursors[i].frame != cursors[i - 1].frame)
-            *++g = (struct group){.frame = cursors[i].frame, .first = i};
+        if (i == 0 || cursors[i].frame != cursors[i - 1].frame) {
+            g = end++;
+            *g = (struct group){.frame = cursors[i].frame, .first = i};
+        }
         if (i + AHEAD < count)
             __builtin_prefetch(model_stack_of(stacks, cursors[i + AHEAD].stack));
         g->count++;

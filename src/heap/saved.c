@@ -20,7 +20,7 @@ enum {
     HEADER_BYTES = 16
 };
 
-static const char magic[8] = "MLHEAP\0\2";
+static const char magic[8] = {'M', 'L', 'H', 'E', 'A', 'P', 0, 2};
 
 static const char *const sources[] = {"core", "stopped", "snapshot"};
 

@@ -139,18 +139,22 @@ static const char *built_in(const struct injected *t)
                  {"tcmalloc: large alloc", "tcmalloc"},
                  {"mimalloc: ", "mimalloc"},
                  {"AddressSanitizer: ", "AddressSanitizer"}};
+    /* CPython, since 3.13, has mimalloc for objects in builds without a global lock. The C library's
+     * malloc stays what it was. */
+    static const char beside[] = "PYTHONMALLOC";
+    bool is_beside = false;
     char link[PATH_MAX];
     const char *found = NULL;
     if (proc_link(t->pid, "exe", link, sizeof link) <= 0)
         return NULL;
     uint64_t left = SEARCH_MOST;
-    for (size_t i = 0; i < t->region_count && !found; i++) {
+    for (size_t i = 0; i < t->region_count && !is_beside; i++) {
         const struct region *r = &t->regions[i];
         if (r->module < 0 || r->write || !r->read || strcmp(t->modules[r->module].path, link) != 0)
             continue;
         enum { WINDOW = 1 << 20, OVERLAP = 64 };
         char *text = malloc(WINDOW + OVERLAP);
-        for (uint64_t at = r->start; text && at < r->end && !found && left; at += WINDOW) {
+        for (uint64_t at = r->start; text && at < r->end && !is_beside && left; at += WINDOW) {
             const size_t n = r->end - at < WINDOW + OVERLAP ? r->end - at : WINDOW + OVERLAP;
             left -= left < n ? left : n;
             if (!injected_read(t, at, text, n))
@@ -158,10 +162,11 @@ static const char *built_in(const struct injected *t)
             for (size_t k = 0; k < sizeof marks / sizeof *marks; k++)
                 if (memmem(text, n, marks[k].text, strlen(marks[k].text)))
                     found = marks[k].name;
+            is_beside |= memmem(text, n, beside, strlen(beside)) != NULL;
         }
         free(text);
     }
-    return found;
+    return is_beside ? NULL : found;
 }
 
 /* Whether malloc leads to that library now, by the C library's symbol table. */
