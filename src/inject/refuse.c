@@ -139,8 +139,8 @@ static const char *built_in(const struct injected *t)
                  {"tcmalloc: large alloc", "tcmalloc"},
                  {"mimalloc: ", "mimalloc"},
                  {"AddressSanitizer: ", "AddressSanitizer"}};
-    /* CPython, since 3.13, has mimalloc for objects in builds without a global lock. The C library's
-     * malloc stays what it was. */
+    /* CPython, since 3.13, has mimalloc for objects in builds without a global lock. The C
+     * library's malloc stays what it was. */
     static const char beside[] = "PYTHONMALLOC";
     bool is_beside = false;
     char link[PATH_MAX];
