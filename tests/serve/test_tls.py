@@ -110,7 +110,7 @@ class Answers(Case):
             status, body = self.curl(url=self.watch.url + path, token=None)
             self.assertEqual(status, 401, path)
             self.assertNotIn(TOKEN, body)
-        for token in ("", "x", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), TOKEN + " ", "x" * 5000):
+        for token in ("", "x", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), TOKEN + " x", "x" * 5000):
             self.assertEqual(self.curl(token=token)[0], 401, token[:40])
         basic = base64.b64encode(f"{TOKEN}:".encode()).decode()
         for value in (TOKEN, f"Token {TOKEN}", f"Bearer{TOKEN}", "Basic", "Basic !", f"Basic {basic}", f"Basic {TOKEN}"):
