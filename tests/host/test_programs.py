@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from mallowtest import Case, MALLOW, main, run, victim
+from mallowtest import ORACLE, Case, MALLOW, main, run, victim
 
 PYTHON = """
 import json, hashlib, collections, re, sys
@@ -73,6 +73,17 @@ class RealPrograms(Case):
         if shutil.which("bash"):
             self.untouched(["bash", "-c", "for i in 1 2 3; do (sleep 0.$i; echo $i; exit $i) & done | sort; wait; "
                             "printf '%s\\n' {1..50} | grep -c 1; exec cat /etc/hostname"])
+
+    def test_preload_of_its_own(self):
+        """A start script sets LD_PRELOAD: its library is loaded, as it asked, and so is ours."""
+        script = os.path.join(self.dir, "start")
+        with open(script, "w") as f:
+            f.write(f"export LD_PRELOAD={ORACLE}\nexec {victim('hello')}\n")
+        counts = os.path.join(self.dir, "counts")
+        os.mkdir(counts)
+        self.untouched(["/bin/sh", script], env={"ORACLE_DIR": counts})
+        self.assertGreater(self.calls_made("hello"), 0)
+        self.assertEqual(len(os.listdir(counts)), 2, "the script's own library counted, alone and recorded")
 
     def test_perl(self):
         self.untouched([needs("perl"), "-e", "my %h; $h{$_ % 97} .= 'x' x 10 for 1..20000; "

@@ -74,12 +74,67 @@ static unsigned missing(char *const *env, bool lacks[GUEST_CARRIED_MAX])
     return count;
 }
 
+/* The libraries that a program asks for instead of ours, by a LD_PRELOAD of its own; NULL: none. */
+static const char *asked(char *const *env)
+{
+    for (char *const *e = env; e && *e; e++)
+        if (!strncmp(*e, "LD_PRELOAD=", 11) && (*e)[11])
+            return *e + 11;
+    return 0;
+}
+
+/* Our library as LD_PRELOAD named it. */
+static const char *own_library(size_t *n)
+{
+    const char *at = kept[0] ? kept[0] + 11 : "";
+    for (; *at; at += *n) {
+        at += strspn(at, " :");
+        *n = strcspn(at, " :");
+        const char *found = strstr(at, guest_library());
+        if (found && found < at + *n)
+            return at;
+    }
+    return 0;
+}
+
+/* Whether ours can stand before those. A sanitizer's runtime ends the program when it does not
+ * stand first; another library of ours has another parent. */
+#define JOINED_MOST 8192u
+static bool may_join(const char *theirs)
+{
+    size_t n;
+    return own_library(&n) && strlen(theirs) + n + 16 < JOINED_MOST &&
+           !strstr(theirs, "libmallow-") && !strstr(theirs, "asan") && !strstr(theirs, "tsan");
+}
+
+/* Bytes of what `join` makes for that environment; 1: it makes nothing. */
+static size_t joined_bytes(char *const *env, const bool lacks[GUEST_CARRIED_MAX])
+{
+    const char *theirs = lacks[0] ? asked(env) : 0;
+    size_t n;
+    return theirs && own_library(&n) ? strlen("LD_PRELOAD=:") + n + strlen(theirs) + 1 : 1;
+}
+
+/* Ours before theirs: calls reach us first, and then what the program asked for. */
+static char *join(char *to, const char *theirs)
+{
+    size_t n;
+    const char *own = own_library(&n);
+    memcpy(to, "LD_PRELOAD=", 11);
+    memcpy(to + 11, own, n);
+    to[11 + n] = ':';
+    strcpy(to + 12 + n, theirs);
+    return to;
+}
+
 static char confined[] = GUEST_CONFINED;
 
-/* env with ours put back, and with what a process hands on: at `to`, which has space for all. */
-static char *const *complete(char *const *env, char **to, const bool lacks[GUEST_CARRIED_MAX],
-                             const char *handed)
+/* env with ours put back, and with what a process hands on: at `to` and `joined`, which have space
+ * for all. */
+static char *const *complete(char *const *env, char **to, char *joined,
+                             const bool lacks[GUEST_CARRIED_MAX], const char *handed)
 {
+    const char *theirs = lacks[0] ? asked(env) : 0;
     size_t name = 0;
     while (handed && handed[name++] != '=')
         ;
@@ -89,7 +144,7 @@ static char *const *complete(char *const *env, char **to, const bool lacks[GUEST
             to[n++] = *e;
     for (unsigned i = 0; i < GUEST_CARRIED_MAX; i++)
         if (kept[i] && lacks[i])
-            to[n++] = kept[i];
+            to[n++] = !i && theirs ? join(joined, theirs) : kept[i];
     if (handed)
         to[n++] = (char *)(uintptr_t)handed;
     if (sys_closed)
@@ -168,22 +223,12 @@ void guest_return_to_environment(void)
     left.used = 0;
 }
 
-/* A program that replaced LD_PRELOAD by another list keeps what it asked for: then it is not
- * followed. */
-static bool asks_otherwise(char *const *env)
-{
-    for (char *const *e = env; e && *e; e++)
-        if (!strncmp(*e, "LD_PRELOAD=", 11) && (*e)[11])
-            return true;
-    return false;
-}
-
 /* Which of ours are to be put back: none of them for a successor that is not to be followed.
  * Whether the environment is to be changed at all. */
 static bool to_complete(char *const *env, bool lacks[GUEST_CARRIED_MAX])
 {
     if (!sys_closed && guest_follows() && kept[0] && missing(env, lacks) &&
-        !(lacks[0] && asks_otherwise(env)))
+        !(lacks[0] && asked(env) && !may_join(asked(env))))
         return true;
     memset(lacks, 0, GUEST_CARRIED_MAX * sizeof *lacks);
     for (char *const *e = env; sys_closed && e && *e; e++)
@@ -198,8 +243,9 @@ static bool to_complete(char *const *env, bool lacks[GUEST_CARRIED_MAX])
     const char *handed = env_entries < 16384 ? guest_hand_on() : 0;                                \
     bool put = env_entries < 16384 && (to_complete(env, lacks) || handed);                         \
     char *copy[put ? env_entries + GUEST_CARRIED_MAX + 3 : 1];                                     \
+    char joined[put ? joined_bytes(env, lacks) : 1];                                               \
     if (put)                                                                                       \
-    env = (char **)(uintptr_t)complete(env, copy, lacks, handed)
+    env = (char **)(uintptr_t)complete(env, copy, joined, lacks, handed)
 
 #pragma GCC diagnostic ignored "-Wvla"
 
