@@ -251,8 +251,12 @@ static bool has_hugetlb_tunable(void)
 
 static int visit_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    (void)size, (void)arg;
+    const char *valgrind = strstr(info->dlpi_name, "/vgpreload_");
     uint64_t at = (uint64_t)real.malloc, low = UINT64_MAX, high = 0;
+    (void)size;
+    /* its tools put their own allocator in the place of whatever is there */
+    if (valgrind && strncmp(valgrind, "/vgpreload_core", 15) != 0)
+        *(bool *)arg = true;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
         if (ph->p_type != PT_LOAD)
@@ -269,7 +273,7 @@ static int visit_module(struct dl_phdr_info *info, size_t size, void *arg)
     next_facts.end = high;
     const char *name = base_name(info->dlpi_name);
     strncpy(next_facts.name, name, sizeof next_facts.name - 1);
-    return 1;
+    return 0;
 }
 
 static void learn_facts(void)
@@ -277,7 +281,12 @@ static void learn_facts(void)
     next_facts.dl_find_object = dlsym(RTLD_DEFAULT, "_dl_find_object");
     void **end = (void **)dlsym(RTLD_DEFAULT, "__libc_stack_end");
     next_facts.stack_end = end ? *end : 0;
-    dl_iterate_phdr(visit_module, 0);
+    bool replaced = false;
+    dl_iterate_phdr(visit_module, &replaced);
+    if (replaced) {
+        strcpy(next_facts.name, "valgrind");
+        return;
+    }
     const char *(*version)(void) =
         (const char *(*)(void))dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
     if (version && !strncmp(next_facts.name, "libc.so.6", 9)) {
