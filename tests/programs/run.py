@@ -1,0 +1,270 @@
+"""Programs that nobody here wrote, each alone and looked at by mallow: they must do the same.
+
+Usage: run.py [--sample] [--install] [--modes M,M] [--programs P,P] [--jobs N] [--json OUT] [--markdown OUT]
+
+Each program of table.py runs twice alone, and once in each mode: under record, watch, watch --period 16K, watch --guard
+all, and as the child of a process that `watch -p` attached to before. Standard output, standard error without mallow's
+lines and the exit status must be those of the program alone, and no memory error may be reported. A program whose
+packages are missing is skipped, with the reason, unless --install gets them by apt-get. As root.
+
+Environment: MALLOW, the command. The exit status is 0 when something ran, and nothing differed."""
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import table  # noqa: E402
+
+MALLOW = os.path.abspath(os.environ.get("MALLOW", "build/mallow"))
+TIMEOUT = 900  # seconds: a program that hangs; none takes a tenth of it
+MODES = {
+    "record": ["record", "-o", "{}/out.mlw", "--"],
+    "watch": ["watch", "--json", "-o", "{}/out.json", "--"],
+    "watch 16K": ["watch", "--period", "16K", "--json", "-o", "{}/out.json", "--"],
+    "guard": ["watch", "--guard", "all", "--json", "-o", "{}/out.json", "--"],
+    "parent": [],
+}
+# Makes the file of its first argument, waits on standard input where a thread may be borrowed, and runs the rest as a child.
+PARENT = ("import select, subprocess, sys; open(sys.argv[1], 'w').close(); select.select([0], [], []); "
+          "sys.exit(subprocess.run(sys.argv[2:], stdin=subprocess.DEVNULL).returncode % 256)")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Outcome:
+    def __init__(self, status, out, err):
+        self.status, self.out, self.err = status, out, err
+
+    def differs(self, other):
+        """How this differs from the program alone; "": not at all."""
+        if self.status != other.status:
+            return f"exit status {self.status} for {other.status}: {(self.err or self.out)[-300:]!r}"
+        for name in "out", "err":
+            a, b = getattr(other, name), getattr(self, name)
+            if a != b:
+                at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+                return f"std{name} at byte {at}: {b[at:at + 120]!r} for {a[at:at + 120]!r}"
+        return ""
+
+
+class Bench:
+    """A program in directories of its own."""
+
+    def __init__(self, program, base):
+        self.program = program
+        self.fresh, self.work, self.side = (os.path.join(base, n) for n in ("fresh", "work", "side"))
+        for d in self.fresh, self.side:
+            os.makedirs(d)
+        os.chmod(base, 0o755)
+        self.port = free_port()
+
+    def environment(self):
+        return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games", "LC_ALL": "C.UTF-8", "TZ": "UTC",
+                "HOME": self.work, "PORT": str(self.port), "TERM": "dumb"}
+
+    def shell(self, directory):
+        path = os.path.join(self.side, "script")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f"cd {directory}\n{self.program.script}\n")
+        return ["/bin/sh", path]
+
+    def prepare(self):
+        if not self.program.setup:
+            return ""
+        r = subprocess.run(["/bin/sh", "-ec", self.program.setup], cwd=self.fresh, env={**self.environment(), "HOME": self.fresh},
+                           stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, check=False, start_new_session=True)
+        return "" if r.returncode == 0 else f"its setup failed: {r.stderr[-300:]!r}"
+
+    def clean(self, raw):
+        text = b"".join(l for l in raw.splitlines(keepends=True) if not l.startswith(b"mallow")).decode("utf-8", "replace")
+        for pattern in self.program.varies:
+            text = re.sub(pattern, "~", text)
+        return text
+
+    def start(self, argv, **more):
+        # a session of its own: servers end by signals to their process group
+        return subprocess.Popen(argv, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
+                                start_new_session=True, **more)
+
+    def end(self, process, data=None):
+        try:
+            out, err = process.communicate(data, timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            err += b"it did not end\n"
+        status = process.returncode if process.returncode >= 0 else 128 - process.returncode
+        return Outcome(status, self.clean(out), self.clean(err))
+
+    def run(self, mode):
+        shutil.rmtree(self.work, ignore_errors=True)
+        subprocess.run(["cp", "-a", self.fresh, self.work], check=True)
+        for name in "out.mlw", "out.json", "ready":
+            if os.path.exists(os.path.join(self.side, name)):
+                os.unlink(os.path.join(self.side, name))
+        script = self.shell(self.work)
+        if mode == "parent":
+            return self.run_child(script)
+        options = [a.format(self.side) for a in MODES.get(mode, [])]
+        return self.end(self.start([MALLOW, *options, *script] if options else script, stdin=subprocess.DEVNULL))
+
+    def run_child(self, script):
+        ready = os.path.join(self.side, "ready")
+        parent = self.start(["/usr/bin/python3", "-c", PARENT, ready, *script], stdin=subprocess.PIPE)
+        while not os.path.exists(ready) and parent.poll() is None:
+            time.sleep(0.01)
+        with open(os.path.join(self.side, "watch.err"), "w+b") as err:
+            with subprocess.Popen([MALLOW, "watch", "-p", str(parent.pid), "--json", "-o", os.path.join(self.side, "out.json")],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=err) as watch:
+                def said():
+                    err.seek(0)
+                    return err.read()
+                while b"attached to process" not in said() and watch.poll() is None:
+                    time.sleep(0.02)
+                attached = watch.poll() is None
+                outcome = self.end(parent, b"go\n")
+                watch.wait(TIMEOUT)
+            if not attached:
+                outcome.status, outcome.err = 125, "not attached to: " + said().decode("utf-8", "replace")
+        return outcome
+
+    def reported(self, mode):
+        """(memory errors and other faults that mallow reported, figures for the table)."""
+        if mode == "record":
+            r = subprocess.run([MALLOW, "report", "--json", "-n", "1", os.path.join(self.side, "out.mlw")], capture_output=True, check=False)
+            if r.returncode:
+                return [f"no report: {r.stderr.decode('utf-8', 'replace')[-300:]}"], {}
+            d = json.loads(r.stdout)
+            return ([f"{d['lost_events']} events lost"] if d["lost_events"] else [],
+                    {"calls": d["events"], "freed unseen": sum(p["unknown_frees"] for p in d["processes"])})
+        errors = []
+        path = os.path.join(self.side, "out.json")
+        for line in open(path, "rb") if os.path.exists(path) else []:
+            o = json.loads(line)
+            if o["kind"] == "error":
+                frames = [f.get("function") or f.get("module") for f in (o.get("access") or [])[:6]]
+                errors.append(f"{o['error']} in {' < '.join(map(str, frames))}")
+        return errors, {}
+
+
+def judge(program, modes):
+    result = {"name": program.name, "modes": {}, "figures": {}}
+    with tempfile.TemporaryDirectory(prefix=f"programs-{program.name}-") as base:
+        bench = Bench(program, base)
+        problem = bench.prepare()
+        if problem:
+            return {**result, "failed": problem}
+        alone = bench.run("alone")
+        again = bench.run("alone")
+        difference = again.differs(alone)
+        if difference or alone.status not in (0,):
+            return {**result, "failed": f"alone: {difference or f'exit status {alone.status}: {(alone.err or alone.out)[-300:]}'}"}
+        for mode in modes:
+            if mode in program.skip:
+                result["modes"][mode] = f"skipped: {program.skip[mode]}"
+                continue
+            difference = bench.run(mode).differs(alone)
+            errors, figures = bench.reported(mode)
+            result["figures"].update(figures)
+            result["modes"][mode] = difference or "; ".join(sorted(set(errors))[:4]) or "same"
+    return result
+
+
+def versions(packages):
+    """Package -> version of those that are installed."""
+    r = subprocess.run(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n", *packages], capture_output=True, text=True, check=False)
+    return {l.split()[1]: l.split()[2] for l in r.stdout.splitlines() if l.startswith("installed ")}
+
+
+def install(programs):
+    wanted = sorted({p for q in programs for p in q.packages} - set(versions({p for q in programs for p in q.packages})))
+    if not wanted:
+        return
+    print(f"programs: installing {' '.join(wanted)}", flush=True)
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    apt = ["apt-get", "-q", "-y", "--no-install-recommends", "-o", "Dpkg::Use-Pty=0"]
+    if subprocess.run([*apt, "install", *wanted], env=environment, stdout=subprocess.DEVNULL, check=False).returncode:
+        for one in wanted:  # one that this release lacks must not keep the others away
+            subprocess.run([*apt, "install", one], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
+def markdown(results, modes, system):
+    lines = [f"| program | version ({system}) | " + " | ".join(modes) + " | calls recorded | freed unseen |", "| --- " * (len(modes) + 4) + "|"]
+    for r in results:
+        cells = ["skipped: " + r["skipped"]] if "skipped" in r else [r["failed"]] if "failed" in r else [r["modes"][m] for m in modes]
+        cells = [c.replace("|", "\\|").replace("\n", " ") for c in cells] + [""] * (len(modes) - len(cells))
+        figures = r.get("figures", {})
+        lines.append(f"| {r['name']} | {r.get('version', '')} | " + " | ".join(cells) +
+                     f" | {figures.get('calls', ''):,} | {figures.get('freed unseen', ''):,} |".replace(" , ", "  ") if figures else
+                     f"| {r['name']} | {r.get('version', '')} | " + " | ".join(cells) + " | | |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--sample", action="store_true", help="those of make check")
+    parser.add_argument("--install", action="store_true", help="get missing packages by apt-get")
+    parser.add_argument("--modes", default=",".join(MODES))
+    parser.add_argument("--programs", default="")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--json")
+    parser.add_argument("--markdown")
+    a = parser.parse_args()
+    modes = a.modes.split(",")
+    names = a.programs.split(",") if a.programs else []
+    unknown = [m for m in modes if m not in MODES] + [n for n in names if n not in {p.name for p in table.PROGRAMS}]
+    if unknown:
+        parser.error(f"unknown: {' '.join(unknown)}")
+    chosen = [p for p in table.PROGRAMS if (p.sample or not a.sample) and (p.name in names or not names)]
+    if os.geteuid():
+        sys.exit("programs: only as root: servers are started and packages installed")
+    if a.install:
+        install(chosen)
+    have = versions({p for q in chosen for p in q.packages})
+    results, runnable = {}, []
+    for p in chosen:
+        missing = [x for x in p.packages if x not in have]
+        if missing:
+            results[p.name] = {"name": p.name, "skipped": f"not installed: {' '.join(missing)}"}
+        else:
+            runnable.append(p)
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
+        for p, r in zip(runnable, pool.map(lambda p: judge(p, modes), runnable)):
+            r["version"] = f"{p.packages[0]} {have[p.packages[0]]}"
+            results[p.name] = r
+            bad = {"": r["failed"]} if "failed" in r else {m: w for m, w in r["modes"].items() if w != "same" and not w.startswith("skipped")}
+            failed += bool(bad)
+            print(f"{'FAIL' if bad else 'ok  '} {p.name} {r['figures']}" + "".join(f"\n     {m}: {w}" for m, w in bad.items()), flush=True)
+    for name, r in results.items():
+        if "skipped" in r:
+            print(f"SKIPPED {name}: {r['skipped']}")
+    ordered = [results[p.name] for p in chosen]
+    with open("/etc/os-release", encoding="utf-8") as f:
+        system = re.search(r'PRETTY_NAME="([^"]*)"', f.read()).group(1)
+    if a.json:
+        with open(a.json, "w", encoding="utf-8") as f:
+            json.dump({"system": system, "kernel": os.uname().release, "programs": ordered}, f, indent=1)
+    if a.markdown:
+        with open(a.markdown, "w", encoding="utf-8") as f:
+            f.write(markdown(ordered, modes, system))
+    print(f"{len(runnable) - failed} the same, {failed} not, {len(chosen) - len(runnable)} skipped")
+    sys.exit(1 if failed else 0 if runnable else 77)
+
+
+if __name__ == "__main__":
+    main()
