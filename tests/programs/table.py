@@ -6,7 +6,7 @@ alone. A server gets a port of its own in $PORT, and the script ends it. `sample
 
 # A server in the foreground as a child of the script: `serve COMMAND...`, then `ready PORT`, requests, `ends`.
 SERVER = r'''
-serve() { "$@" >server.out 2>&1 & server=$!; }
+serve() { setsid "$@" >server.out 2>&1 & server=$!; }
 ready() { n=0; until bash -c "exec 3<>/dev/tcp/127.0.0.1/$1" 2>/dev/null; do n=$((n+1)); [ $n -lt 600 ] || { cat server.out; exit 9; }; sleep 0.1; done; }
 ends() { kill -TERM $server; wait $server; echo "server: $?"; }
 '''

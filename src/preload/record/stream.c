@@ -540,11 +540,14 @@ static bool hold_handlers(uint64_t *old)
 
 static void let_handlers(const uint64_t *old) { sys_rt_sigprocmask(SIG_SETMASK, old, 0); }
 
+/* Instead of a stack pointer: the thread is in a call of ours to pthread_setspecific. */
+#define KEY_BUSY 1u
+
 /* Busy: a signal handler interrupted us, or a longjmp left us so. Frames nest, so a stack pointer
  * at or above the interrupted call's means that that call is gone, unless this is another stack. */
 static bool call_is_gone(uint64_t busy, uint64_t sp)
 {
-    if (busy <= 1 || sp < busy || sp - busy >= (8ul << 20))
+    if (busy <= KEY_BUSY || sp < busy || sp - busy >= (8ul << 20))
         return false;
     stack_t alternate;
     return sys_closed || (!sys_call(SYS_sigaltstack, 0, (long)&alternate, 0, 0, 0, 0) &&
@@ -555,7 +558,8 @@ struct thread *thread_enter_slow(uint64_t sp)
 {
     struct thread *t = thread_self;
     if ((acquiring && !call_is_gone(acquiring, sp)) || !wiped.control) {
-        if (recorder.process)
+        const bool own = t && t->busy == KEY_BUSY && !sys_closed; /* handlers are held */
+        if (recorder.process && !own)
             __atomic_fetch_add(&recorder.process->lost_nested, 1, __ATOMIC_RELAXED);
         return 0;
     }
@@ -576,7 +580,7 @@ struct thread *thread_enter_slow(uint64_t sp)
         }
         t = thread_acquire(0, 0);
         if (t) {
-            t->busy = 1; /* the key's own allocations, if any, are not the program's */
+            t->busy = KEY_BUSY; /* glibc allocates for a key beyond the 32nd: not the program's */
             thread_self = t;
             if (end_key_made && !sys_closed)
                 pthread_setspecific(end_key, t);
