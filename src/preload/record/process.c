@@ -609,6 +609,13 @@ void process_join_first(void)
         __atomic_fetch_add(&recorder.session->unrecorded, 1, __ATOMIC_RELAXED);
         return;
     }
+    if (!next_facts.glibc) {
+        /* tcmalloc allocates when it is first asked for a size: not amid the program's first call */
+        void *p = next.malloc(1);
+        if (p)
+            next.malloc_usable_size(p);
+        next.free(p);
+    }
     uint64_t start = clock_now(recorder.clock_kind);
     if (recorder.stack_mode != MLW_STACKS_NONE &&
         unwind_init(next_facts.dl_find_object, next_facts.stack_end))
