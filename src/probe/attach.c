@@ -1,6 +1,7 @@
 /* attach.c - see attach.h. */
 #include "probe/attach.h"
 
+#include "arch/uprobe.h"
 #include "base/array.h"
 #include "symbol/program.h"
 
@@ -122,7 +123,8 @@ static long attach_run(struct request *r, size_t first, size_t n)
     if (fd >= 0)
         return attach_keep(r->a, fd) ? 0 : (long)n;
     r->last_errno = errno;
-    if (errno != ERRNO_NOT_SUPPORTED && errno != EINVAL && errno != EILSEQ && errno != ENOTSUP)
+    if (errno != ERRNO_NOT_SUPPORTED && errno != EINVAL && errno != EILSEQ && errno != ENOTSUP &&
+        errno != ENOEXEC)
         return 0;
     if (n == 1) {
         r->places[r->index[first]].refused = r->last_errno;
@@ -132,19 +134,21 @@ static long attach_run(struct request *r, size_t first, size_t n)
     return attach_run(r, first, half) + attach_run(r, first + half, n - half);
 }
 
-/* The kernel puts no probe on an instruction that begins with one of these prefixes; left in, each
- * would cost several attempts. */
-static void skip_refused(const char *path, struct place *places, size_t n)
+/* Leaves out what the kernel would execute wrongly, or refuse: left in, each of those would cost
+ * several attempts. */
+static int refuse_not_proven(const char *path, struct place *places, size_t n, struct error *err)
 {
-    static const uint8_t refused[] = {0x26, 0x2e, 0x36, 0x3e, 0xf0};
-    struct error ignored;
-    int fd = program_open(path, &ignored);
-    uint8_t first;
-    for (size_t i = 0; fd >= 0 && i < n; i++)
-        if (pread(fd, &first, 1, (off_t)places[i].offset) == 1)
-            places[i].refused = memchr(refused, first, sizeof refused) ? ENOTSUP : 0;
-    if (fd >= 0)
-        close(fd);
+    int fd = program_open(path, err);
+    if (fd < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t code[ARCH_INSTRUCTION_BYTES];
+        const ssize_t bytes = pread(fd, code, sizeof code, (off_t)places[i].offset);
+        places[i].refused =
+            bytes > 0 && arch_uprobe_right(code, (size_t)bytes) ? 0 : PLACE_NOT_PROVEN;
+    }
+    close(fd);
+    return 0;
 }
 
 static long attach_many(struct attachments *a, struct bpf_program *program, const char *path,
@@ -166,7 +170,6 @@ static long attach_many(struct attachments *a, struct bpf_program *program, cons
     r.cookies = r.offsets + n;
     r.semaphores = r.cookies + n;
     size_t kept = 0;
-    skip_refused(path, places, n);
     for (size_t i = 0; i < n; i++) {
         if (places[i].refused)
             continue;
@@ -202,6 +205,8 @@ static long attach_single(struct attachments *a, struct bpf_program *program, co
     long done = 0;
     int last = 0;
     for (size_t i = 0; i < n; i++) {
+        if (places[i].refused)
+            continue;
         struct bpf_link *link = attach_one(program, path, &places[i], how);
         if (link && keep_link(a, link) == 0) {
             done++;
@@ -223,13 +228,28 @@ static const char counted_elsewhere[] =
 
 const char *attach_refusal(const struct place *place)
 {
-    return place->refused == EINVAL ? counted_elsewhere
-                                    : "the kernel refuses its first instruction";
+    switch (place->refused) {
+    case PLACE_NOT_PROVEN: return "Linux is not known to handle its first instruction in a probe";
+    case EINVAL: return counted_elsewhere;
+    default: return "the kernel refuses its first instruction";
+    }
+}
+
+/* The refusal that all places have. NULL: they differ, or some have a probe. */
+static const char *refusal_of_all(const struct place *places, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!places[i].refused || places[i].refused != places[0].refused)
+            return NULL;
+    return n ? attach_refusal(&places[0]) : NULL;
 }
 
 long attach_places(struct attachments *a, struct bpf_program *program, const char *path,
                    struct place *places, size_t n, const struct attach_how *how, struct error *err)
 {
+    if (refuse_not_proven(path, places, n, err))
+        return -1;
+    errno = ENOTSUP;
     long done = how->multi ? attach_many(a, program, path, places, n, how)
                            : attach_single(a, program, path, places, n, how);
     if (done > 0)
@@ -238,7 +258,8 @@ long attach_places(struct attachments *a, struct bpf_program *program, const cha
         return error_set(err, ERROR_UNSUPPORTED,
                          "this kernel probes functions by perf events only, for which CAP_BPF and "
                          "CAP_PERFMON do not suffice: run it as root (sudo)");
-    if (errno == EINVAL)
-        return error_set(err, ERROR_UNSUPPORTED, "cannot probe %s: %s", path, counted_elsewhere);
+    const char *refusal = errno == EINVAL ? counted_elsewhere : refusal_of_all(places, n);
+    if (refusal)
+        return error_set(err, ERROR_UNSUPPORTED, "cannot probe %s: %s", path, refusal);
     return error_system(err, "cannot probe %s", path);
 }

@@ -1,7 +1,8 @@
 /* attach.h - putting a program at places in a file.
  *
  * Owns: the call that attaches to many places at once (libbpf of Debian 12 does not know it), the
- * older way by one perf event each, and leaving out places where the kernel puts no probe. */
+ * older way by one perf event each, and leaving out places where the kernel puts no probe, or one
+ * that would change what the program does. */
 #ifndef MALLOW_PROBE_ATTACH_H
 #define MALLOW_PROBE_ATTACH_H
 
@@ -24,12 +25,17 @@ struct attachments {
     size_t links, fds, link_room, fd_room;
 };
 
+enum { PLACE_NOT_PROVEN = -1 };
+
 /* One place in a file. */
 struct place {
+    const char *name; /* of the function that begins there; NULL: none does */
     uint64_t offset;
     uint64_t cookie;
     uint64_t semaphore; /* file offset of a counter that is raised while the probe is there; 0 */
-    int refused;        /* set to an errno when the kernel puts no probe there, else 0 */
+    int refused;        /* set to an errno when the kernel puts no probe there; to PLACE_NOT_PROVEN
+                           when its instruction is not one that the kernel is known to handle
+                           rightly (arch/uprobe.h); else 0 */
 };
 
 struct attach_how {

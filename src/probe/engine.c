@@ -235,15 +235,6 @@ long engine_attach_places(struct probe_engine *e, const char *program, const cha
     return attach_places(&e->attachments, p, path, places, n, &how, err);
 }
 
-void engine_say_refused(struct probe_engine *e, const char *path, const struct place *places,
-                        size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (places[i].refused)
-            engine_say(e, "%s at 0x%llx cannot be probed: %s", path,
-                       (unsigned long long)places[i].offset, attach_refusal(&places[i]));
-}
-
 int engine_attach_perf(struct probe_engine *e, const char *program, uint64_t event,
                        struct error *err)
 {
@@ -655,6 +646,7 @@ void probe_release(struct probe_result *result)
     for (size_t i = 0; i < s->e.name_count; i++)
         free(s->e.names[i]);
     free(s->e.names);
+    engine_release_unplaced(&s->e);
     free(s->e.rows);
     if (s->e.own && s->e.options->kind->release)
         s->e.options->kind->release(&s->e);

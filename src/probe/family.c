@@ -83,7 +83,8 @@ int family_find(const struct probe_options *o, const char *path, struct family *
         if (form == SIZES_RESIZE && realloc_is_malloc(o, &f))
             form = SIZES_RESIZE_ELSE;
         family->place[n] = (struct place){.offset = at->offset, .cookie = n << 8 | (uint64_t)form};
-        if (!(family->name[n] = strdup(at->name))) {
+        family->place[n].name = family->name[n] = strdup(at->name);
+        if (!family->name[n]) {
             functions_release(&f);
             return error_memory(err);
         }

@@ -64,6 +64,8 @@ struct probe_engine {
     /* The names of key.what, owned. */
     char **names;
     size_t name_count, name_room;
+    struct probe_unplaced *unplaced; /* with what they hold, owned, but for `why` */
+    size_t unplaced_count, unplaced_room;
     void *own; /* the kind's */
 };
 
@@ -79,9 +81,11 @@ int engine_attach_tracepoints(struct probe_engine *e, struct error *err);
 /* Attaches `program` to n places of path; e->multi and the process decide how. */
 long engine_attach_places(struct probe_engine *e, const char *program, const char *path,
                           struct place *places, size_t n, bool on_return, struct error *err);
-/* Reports which of the places have no probe, and why. */
-void engine_say_refused(struct probe_engine *e, const char *path, const struct place *places,
-                        size_t n);
+/* Reports which of the places have no probe, and why: in the result, and by a line for each
+ * reason. */
+int engine_say_refused(struct probe_engine *e, const char *path, const struct place *places,
+                       size_t n, struct error *err);
+void engine_release_unplaced(struct probe_engine *e);
 int engine_map(const struct probe_engine *e, const char *name); /* descriptor */
 /* A new descriptor of a software perf event for one processor, with the program behind it. */
 int engine_attach_perf(struct probe_engine *e, const char *program, uint64_t event,

@@ -72,7 +72,8 @@ static long attach_notes(struct probe_engine *e, struct found *f, struct error *
     long done = engine_attach_places(e, "at_site", f->path, places, n, false, err);
     if (done >= 0) {
         engine_source(e, "%ld static probes of %s", done, f->path);
-        engine_say_refused(e, f->path, places, n);
+        if (engine_say_refused(e, f->path, places, n, err))
+            return -1;
     }
     return done;
 }
@@ -122,7 +123,7 @@ static int attach_symbols(struct probe_engine *e, struct found *f, struct error 
         if (!strcmp(name, "alloc_new_heap") && !address_of(f, name))
             name = "new_heap"; /* before glibc 2.35 */
         const struct function *at = functions_find(&f->symbols, name);
-        struct place place = {.offset = at ? at->offset : 0};
+        struct place place = {.name = name, .offset = at ? at->offset : 0};
         if (!at) {
             missing++;
             engine_say(e, "%s has no function %s: its events are missing", f->path, name);
@@ -305,9 +306,8 @@ static int attach_requests(struct probe_engine *e, const struct found *f, struct
     struct family family;
     int bad =
         family_find(e->options, f->path, &family, err) ||
-        engine_attach_places(e, "request", f->path, family.place, family.count, false, err) < 0;
-    if (!bad)
-        engine_say_refused(e, f->path, family.place, family.count);
+        engine_attach_places(e, "request", f->path, family.place, family.count, false, err) < 0 ||
+        engine_say_refused(e, f->path, family.place, family.count, err);
     family_release(&family);
     return bad ? -1 : 0;
 }

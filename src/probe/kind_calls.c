@@ -76,7 +76,8 @@ static int calls_attach(struct probe_engine *e, struct error *err)
     int bad = places ? 0 : error_memory(err);
     for (size_t i = 0; i < f.count && !bad; i++) {
         bad = engine_add_name(e, f.at[i].name, err);
-        places[n] = (struct place){.offset = f.at[i].offset, .cookie = n};
+        if (!bad)
+            places[n] = (struct place){.name = e->names[n], .offset = f.at[i].offset, .cookie = n};
         n++;
     }
     functions_release(&f);
@@ -88,12 +89,10 @@ static int calls_attach(struct probe_engine *e, struct error *err)
     if (done >= 0) {
         engine_source(e, "%s of %s: %ld functions", e->multi ? "uprobe_multi" : "perf uprobes",
                       path, done);
-        for (size_t i = 0; i < n; i++)
-            if (places[i].refused)
-                engine_say(e, "%s cannot be probed: %s", e->names[i], attach_refusal(&places[i]));
+        bad = engine_say_refused(e, path, places, n, err);
     }
     free(places);
-    return done < 0 ? -1 : 0;
+    return done < 0 || bad ? -1 : 0;
 }
 
 static int calls_collect(struct probe_engine *e, struct error *err)

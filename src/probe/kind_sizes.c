@@ -23,11 +23,10 @@ static int sizes_attach(struct probe_engine *e, struct error *err)
     if (!bad)
         engine_source(e, "%s of %s:", e->multi ? "uprobe_multi" : "perf uprobes", path);
     const char *before = " ";
+    bad = bad || engine_say_refused(e, path, f.place, f.count, err);
     for (size_t i = 0; i < f.count && !bad; i++) {
-        if (f.place[i].refused) {
-            engine_say(e, "%s cannot be probed: %s", f.name[i], attach_refusal(&f.place[i]));
+        if (f.place[i].refused)
             continue;
-        }
         engine_source(e, "%s%s", before, f.name[i]);
         before = ",";
     }

@@ -169,6 +169,14 @@ struct probe_sample {
     uint64_t file, anonymous, swap, shared;
 };
 
+/* A place that was to have a probe and has none. */
+struct probe_unplaced {
+    const char *name; /* of the function that begins there; NULL: none does */
+    const char *path;
+    uint64_t offset; /* in the file */
+    const char *why;
+};
+
 struct probe_result {
     const struct probe_kind *kind;
     uint32_t by;
@@ -182,6 +190,8 @@ struct probe_result {
     size_t row_count;
     const char *const *names; /* of key.what, where the kind has names */
     size_t name_count;
+    const struct probe_unplaced *unplaced;
+    size_t unplaced_count;
     struct probe_sample *samples; /* of kinds that follow a size through time; by time */
     size_t sample_count, sample_room;
     /* Of `mallow record -p`: what malloc and free take longer, without looking at the stack, in the

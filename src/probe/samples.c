@@ -143,8 +143,7 @@ static int attach_copy(struct probe_engine *e, const char *path, uint32_t *next,
         return error_set(err, ERROR_UNSUPPORTED, "%s has none of the probes", path);
     if (engine_attach_places(e, "at_site", path, places, n, false, err) < 0)
         return -1;
-    engine_say_refused(e, path, places, n);
-    return 0;
+    return engine_say_refused(e, path, places, n, err);
 }
 
 static int samples_attach(struct probe_engine *e, struct error *err)

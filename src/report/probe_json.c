@@ -211,6 +211,22 @@ static void write_sizes_in_time(struct json *j, const struct probe_result *r)
     json_close_array(j);
 }
 
+static void write_not_placed(struct json *j, const struct probe_result *r)
+{
+    json_open_array(j, "not_placed");
+    for (size_t i = 0; i < r->unplaced_count; i++) {
+        const struct probe_unplaced *u = &r->unplaced[i];
+        json_open_object(j, NULL);
+        if (u->name)
+            json_text(j, "function", u->name);
+        json_text(j, "module", u->path);
+        json_number(j, "offset", u->offset);
+        json_text(j, "reason", u->why);
+        json_close_object(j);
+    }
+    json_close_array(j);
+}
+
 int probe_report_json(FILE *out, const struct probe_result *r, const struct probe_report *how,
                       struct error *err)
 {
@@ -230,6 +246,8 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
         json_number(&j, "cut_stacks", r->losses[PROBE_CUT_STACKS]);
     if (r->by & (PROBE_BY_STACK | PROBE_BY_KSTACK))
         json_number(&j, "lost_stacks", r->losses[PROBE_LOST_STACKS]);
+    if (probe_kind_uses_library(r->kind))
+        write_not_placed(&j, r);
     if (!l->gauge && !r->arenas)
         write_values(&j, l, &g.total);
     if (l->histogram && !r->arenas)

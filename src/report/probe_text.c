@@ -222,6 +222,27 @@ static void print_losses(const struct page *p, const struct probe_result *r)
     }
 }
 
+static void print_not_placed(const struct page *p, const struct probe_result *r)
+{
+    enum { NAMED = 8 };
+    struct buffer b = {0};
+    char count[HUMAN_TEXT_BYTES];
+    if (!r->unplaced_count)
+        return;
+    buffer_printf(&b, "%s %s no probe:", human_count(count, r->unplaced_count),
+                  r->unplaced_count == 1 ? "place has" : "places have");
+    for (size_t i = 0; i < r->unplaced_count && i < NAMED; i++)
+        if (r->unplaced[i].name)
+            buffer_printf(&b, "%s %s", i ? "," : "", r->unplaced[i].name);
+        else
+            buffer_printf(&b, "%s 0x%" PRIx64, i ? "," : "", r->unplaced[i].offset);
+    if (r->unplaced_count > NAMED)
+        buffer_printf(&b, " and %s more (--json has all)",
+                      human_count(count, r->unplaced_count - NAMED));
+    page_wrap(p, &b, 2);
+    buffer_release(&b);
+}
+
 int probe_report_text(FILE *out, const struct probe_result *r, const struct probe_report *how,
                       struct error *err)
 {
@@ -238,6 +259,7 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
         buffer_printf(&b, "from %s", r->source);
         page_wrap(&p, &b, 2);
         buffer_release(&b);
+        print_not_placed(&p, r);
         print_losses(&p, r);
         probe_arenas_text(out, r);
         return 0;
@@ -255,6 +277,7 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
     buffer_clear(&b);
     buffer_printf(&b, "from %s", r->source);
     page_wrap(&p, &b, 2);
+    print_not_placed(&p, r);
     print_losses(&p, r);
     if (r->by & ~(uint32_t)PROBE_BY_SIZE)
         print_groups(&p, r, how, l, &g);
