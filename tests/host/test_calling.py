@@ -1,6 +1,8 @@
 """How the program calls, and what it has in its hands meanwhile: output and status are those of the program alone
 under `record`, `watch`, `watch --guard all` and the library of `probe arenas`, preloaded."""
 import os
+import re
+import subprocess
 
 from mallowtest import Case, MALLOW, main, run, victim
 
@@ -31,6 +33,87 @@ class Names(Calling):
     def test_each(self):
         for mode in ("none", "sigaction", "limits", "execve", "execvpe", "execv", "execvp"):
             self.as_alone([victim("own_names"), mode], TOOLS)
+
+
+class Attached(Calling):
+    """The same while a watch or a recorder is attached."""
+
+    def attached(self, tool, argv):
+        """Output and status of argv, which waits for a line before it begins, attached to when it does."""
+        v = subprocess.Popen([*argv, "waits"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(v.stdout.close)
+        self.assertEqual(v.stdout.readline(), b"ready\n")
+        by = subprocess.Popen([MALLOW, *tool, "-p", str(v.pid)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE)
+        said = by.stderr.readline()
+        self.assertIn(b"attached to process", said)
+        out, _ = v.communicate(b"\n", timeout=600)
+        _, err = by.communicate(timeout=600)
+        self.assertEqual(by.returncode, 0, err)
+        return out, v.returncode
+
+    def as_alone_attached(self, argv):
+        alone = run([*argv, "waits"], stdin=b"\n")
+        self.assertEqual(alone.rc, 0, alone.err)
+        for tool in (["watch", "--period", "100"], ["record", "--how", "inject", "-o", self.file],
+                     ["record", "--how", "inject", "--stacks", "caller", "-o", self.file]):
+            with self.subTest(argv=argv, tool=tool):
+                out, rc = self.attached(tool, argv)
+                self.assertEqual((b"ready\n" + out, rc), (alone.out, 0))
+                if os.path.exists(self.file):
+                    os.unlink(self.file)
+
+
+class Processor(Attached):
+    """The registers of floating point keep what a program has in them; string instructions go as they went."""
+    TOOLS = [["record"], ["watch", "--period", "100"], ["watch", "--guard", "all", "--period", "100"], ["arenas"]]
+
+    def test_floating_point(self):
+        self.as_alone([victim("calling"), "floats"], self.TOOLS)
+
+    def test_backwards(self):
+        """Before, `watch` ended with 139: libc's memset went backwards. MALLOC_PERTURB_ lets glibc's clear blocks."""
+        os.environ["MALLOC_PERTURB_"] = "0"
+        self.as_alone([victim("calling"), "backwards"], self.TOOLS)
+        self.as_alone_attached([victim("calling"), "backwards", "0"])
+
+
+class Stacks(Attached):
+    """The caller's stack (tests/victims/calling.c). Before functions aligned it for themselves, `off` and `bases`
+    ended with 139 in all rows but those of `arenas`."""
+    TOOLS = [["record"], ["record", "--stacks", "caller"], ["record", "--stacks", "none"], ["watch", "--period", "100"],
+             ["watch", "--guard", "all", "--period", "100"], ["arenas"]]
+
+    def test_eight_off(self):
+        self.as_alone([victim("calling"), "off"], self.TOOLS)
+        self.as_alone_attached([victim("calling"), "off", "0"])
+
+    def test_any_base_pointer(self):
+        self.as_alone([victim("calling"), "bases"], self.TOOLS)
+
+    def test_small(self):
+        """Of 4 KiB, 8 KiB and 16 KiB, with nothing readable below or above."""
+        for n in ("4096", "8192", "16384"):
+            self.as_alone([victim("calling"), "small", n], self.TOOLS)
+        self.as_alone_attached([victim("calling"), "small", "4096"])
+
+    def test_alternate(self):
+        self.as_alone([victim("calling"), "altstack", "2560"], self.TOOLS)
+
+    def used(self, err):
+        return {k: int(n) for k, n in re.findall(r"(first|all|many|thread|fork) (\d+)", err.decode())}
+
+    def test_what_is_used(self):
+        """Below 2 KiB more than alone (docs/design/recorder.md): of the first call, of calls of all kinds, with full
+        buffers, of a thread's first, of the first after a fork that nobody saw."""
+        argv = [victim("calling"), "paint"]
+        alone = self.used(run(argv).err)
+        self.assertEqual(len(alone), 5)
+        for tool in self.TOOLS:
+            found = self.used(self.under(tool, argv).err)
+            with self.subTest(tool=tool, found=found, alone=alone):
+                self.assertEqual(found.keys(), alone.keys())
+                self.assertLess(max(found[k] - alone[k] for k in alone), 2048)
 
 
 if __name__ == "__main__":

@@ -74,6 +74,23 @@
 
 /* ---- libmallow-watch.so ---- */
 
+/* entry_forwards: jumps to the function at rax, or calls it when string instructions go backwards
+ * here, which no C function expects. Once in each library. */
+#define ARCH_ENTRY_FORWARDS                                                                        \
+    __asm__(".pushsection .text\n.globl entry_forwards\n.hidden entry_forwards\n"                  \
+            ".type entry_forwards, @function\n.p2align 4\nentry_forwards:\n.cfi_startproc\n"       \
+            "  pushfq\n.cfi_adjust_cfa_offset 8\n"                                                 \
+            "  testb $4, 1(%rsp)\n"                                                                \
+            "  lea 8(%rsp), %rsp\n.cfi_adjust_cfa_offset -8\n"                                     \
+            "  jnz 1f\n"                                                                           \
+            "  jmp *%rax\n"                                                                        \
+            "1:cld\n"                                                                              \
+            "  sub $8, %rsp\n.cfi_adjust_cfa_offset 8\n"                                           \
+            "  call *%rax\n"                                                                       \
+            "  add $8, %rsp\n.cfi_adjust_cfa_offset -8\n"                                          \
+            "  std\n"                                                                              \
+            "  ret\n.cfi_endproc\n.size entry_forwards, .-entry_forwards\n.popsection\n")
+
 /* Always in C. */
 #define ARCH_ENTRY_IN_C(name, slow, arguments)                                                     \
     __asm__(".pushsection .text\n"                                                                 \
@@ -82,7 +99,7 @@
             "  mov %rsp, %" ARCH_SP_BEHIND_##arguments "\n"                                        \
                                                        "  mov %rbp, %" ARCH_FP_BEHIND_##arguments  \
             "\n"                                                                                   \
-            "  jmp " slow "\n"                                                                     \
+            "  lea " slow "(%rip), %rax\n  jmp entry_forwards\n"                                   \
             ".cfi_endproc\n.size " name ", .-" name "\n.popsection\n")
 
 /* A jump to *other_NAME; or, with a block in the range, to `slow`. Of the range `block_range`, its
@@ -99,7 +116,7 @@
             "1:mov %rsp, %" ARCH_SP_BEHIND_##arguments "\n"                                        \
                                                        "  mov %rbp, %" ARCH_FP_BEHIND_##arguments  \
             "\n"                                                                                   \
-            "  jmp " slow "\n"                                                                     \
+            "  lea " slow "(%rip), %rax\n  jmp entry_forwards\n"                                   \
             ".cfi_endproc\n.size entry_" #name ", .-entry_" #name "\n.popsection\n");
 
 /* An entry in two forms (watch/direct.c): the general one goes on at 2, finds everything through
@@ -129,7 +146,7 @@ enum arch_fix { /* how a place of four bytes is filled in */
             "1:mov %rsp, %" ARCH_SP_BEHIND_##arguments "\n"                                        \
                                                        "  mov %rbp, %" ARCH_FP_BEHIND_##arguments  \
             "\n"                                                                                   \
-            "  jmp " slow "\n"                                                                     \
+            "  lea " slow "(%rip), %rax\n  jmp entry_forwards\n"                                   \
             ".cfi_endproc\n.size " name ", .-" name "\n"                                           \
             ".pushsection .text.general,\"ax\"\n.p2align 4\n2:.cfi_startproc\n" general            \
             "3:jmp *next+" offset "(%rip)\n.cfi_endproc\n.popsection\n"                            \

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "arch/page.h"
+#include "arch/stack.h"
 #include "format/arenas.h"
 #include "preload/guest.h"
 #include "preload/sys.h"
@@ -81,7 +82,7 @@ static uint64_t word_at(uint64_t address) { return *(const volatile uint64_t *)a
 static void thread_end(void *arg);
 
 /* False: it cannot be known any more. */
-static bool know_self(void)
+static ARCH_ALIGNS_STACK bool know_self(void)
 {
     if (self.pid == wiped.is.pid)
         return true;
@@ -511,7 +512,7 @@ static void join_after_fork(void)
     set_threshold(guest.threshold);
 }
 
-static __attribute__((noinline)) bool wake(void)
+static ARCH_ALIGNS_STACK bool wake(void)
 {
     uint32_t zero = 0;
     int saved = errno;

@@ -11,6 +11,7 @@ _Static_assert(offsetof(struct watch_thread, left) == 0, "the assembly subtracts
 ARCH_ENTRY_OFFSETS(NEXT_FUNCTIONS(OFFSET));
 _Static_assert(sizeof(void (*)(void)) == 8, "so far apart are the functions of `next`");
 
+ARCH_ENTRY_FORWARDS;
 ARCH_ENTRIES_BEGIN;
 
 #define ENTRY(name, general, fast, arguments)                                                      \

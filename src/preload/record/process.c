@@ -11,6 +11,7 @@
 
 #include "arch/clock.h"
 #include "arch/page.h"
+#include "arch/stack.h"
 #include "recorder.h"
 #include "preload/guest/bindings.h"
 
@@ -682,7 +683,7 @@ static void join_after_fork(void)
     stream_after_fork(live);
 }
 
-void process_wake(void)
+static void wake(void)
 {
     extern char **environ;
     uint32_t zero = 0;
@@ -707,6 +708,13 @@ void process_wake(void)
         }
     }
     wiped.waking = 0;
+}
+
+void process_wake(void)
+{
+    const bool back = arch_forwards();
+    wake();
+    arch_backwards(back);
 }
 
 /* ---- the end ---- */

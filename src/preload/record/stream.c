@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "arch/page.h"
+#include "arch/stack.h"
 #include "arch/registers.h"
 #include "recorder.h"
 
@@ -286,8 +287,10 @@ void stream_flush(struct thread *t) { flush(t, false, false); }
 
 void stream_make_room(struct thread *t)
 {
+    const bool back = arch_forwards();
     if (t->position >= t->limit)
         flush(t, false, true);
+    arch_backwards(back);
 }
 
 void stream_meta(struct thread *t, unsigned kind, const void *a, size_t na, const void *b,
@@ -554,7 +557,7 @@ static bool call_is_gone(uint64_t busy, uint64_t sp)
                           !(alternate.ss_flags & SS_ONSTACK));
 }
 
-struct thread *thread_enter_slow(uint64_t sp)
+static struct thread *enter_slow(uint64_t sp)
 {
     struct thread *t = thread_self;
     if ((acquiring && !call_is_gone(acquiring, sp)) || !wiped.control) {
@@ -620,6 +623,14 @@ struct thread *thread_enter_slow(uint64_t sp)
         __atomic_fetch_add(&recorder.process->lost_nested, 1, __ATOMIC_RELAXED);
         return 0;
     }
+    return t;
+}
+
+struct thread *thread_enter_slow(uint64_t sp)
+{
+    const bool back = arch_forwards();
+    struct thread *t = enter_slow(sp);
+    arch_backwards(back);
     return t;
 }
 

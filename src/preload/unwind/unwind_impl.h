@@ -10,8 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "arch/page.h"
+#include "arch/stack.h"
 #include "format/row.h"
 #include "unwind.h"
 
@@ -218,15 +220,16 @@ uint32_t uw_trie_follow(uint32_t last, uint32_t id);
 struct uw_region {
     uint64_t lo, hi; /* lo <= hi; nothing is known when equal */
 };
+#define UW_ASKED 32u /* pages asked for at once; `asked` below is memory for so many elements */
 
 /* Memory of the calling thread's own stack. [sp, own->hi) stays mapped as long as the thread runs
  * on it with this sp. True when `address` is in it, after extending it downwards if that can be
  * shown. */
-bool uw_region_own(struct uw_region *own, uint64_t address);
+bool uw_region_own(struct uw_region *own, uint64_t address, struct iovec *asked);
 /* Another region, which holds `address` now: good for this one unwinding only. */
-bool uw_region_foreign(struct uw_region *r, uint64_t address);
+bool uw_region_foreign(struct uw_region *r, uint64_t address, struct iovec *asked);
 /* Makes `r` cover address..address+8 by extending it upwards, if it can. */
-bool uw_region_extend(struct uw_region *r, uint64_t address);
+bool uw_region_extend(struct uw_region *r, uint64_t address, struct iovec *asked);
 void uw_region_init(void *stack_end);
 /* Copies memory of which nothing is known. False when it cannot be read. */
 bool uw_region_copy(uint64_t address, void *to, size_t bytes);

@@ -12,7 +12,6 @@
 #include "preload/sys.h"
 #include "unwind_impl.h"
 
-#define BATCH          32u          /* pages asked for at once */
 #define OWN_GAP        (64ul << 20) /* a larger jump away from the known stack is another stack */
 #define FOREIGN_WINDOW (64 * ARCH_PAGE_BYTES) /* asked for at once on another stack */
 
@@ -32,21 +31,21 @@ static bool copies_set(uint64_t address)
            sys_rt_sigprocmask(-1, (const uint64_t *)(~(uint64_t)0 << 48), 0) == -EFAULT;
 }
 
-/* How many of n pages from `page` on can be read, up to the first that cannot. */
-static uint64_t readable(uint64_t page, uint64_t n)
+/* How many of n pages from `page` on can be read, up to the first that cannot. asked: memory for
+ * the question about so many at once; not here, since the stack may be small. */
+static uint64_t readable(struct iovec *asked, unsigned room, uint64_t page, uint64_t n)
 {
     int self = (int)sys_gettid(); /* the process's id is gone once the main thread has ended */
     uint64_t done = 0;
     if (self < 0) /* no system call may be made */
         return 0;
     while (done < n) {
-        struct iovec to, from[BATCH];
-        uint8_t bytes[BATCH];
-        unsigned m = n - done < BATCH ? (unsigned)(n - done) : BATCH;
+        uint8_t bytes[UW_ASKED];
+        unsigned m = n - done < room ? (unsigned)(n - done) : room;
+        const struct iovec to = {bytes, m};
         for (unsigned i = 0; i < m; i++)
-            from[i] = (struct iovec){(void *)(page + (done + i) * ARCH_PAGE_BYTES), 1};
-        to = (struct iovec){bytes, m};
-        long got = sys_process_vm_readv(self, &to, 1, from, m);
+            asked[i] = (struct iovec){(void *)(page + (done + i) * ARCH_PAGE_BYTES), 1};
+        long got = sys_process_vm_readv(self, &to, 1, asked, m);
         if (got == -EPERM || got == -ENOSYS || got == -EACCES || got == -ENOMEM) {
             for (got = 0; got < (long)m; got++)
                 if (!copies_set(page + (done + (uint64_t)got) * ARCH_PAGE_BYTES))
@@ -72,7 +71,8 @@ bool uw_region_copy(uint64_t address, void *to, size_t bytes)
         uint64_t page = address & ~(ARCH_PAGE_BYTES - 1),
                  last = (address + bytes - 1) & ~(ARCH_PAGE_BYTES - 1);
         uint64_t pages = (last - page) / ARCH_PAGE_BYTES + 1;
-        if (readable(page, pages) != pages)
+        struct iovec two[2];
+        if (readable(two, 2, page, pages) != pages)
             return false;
         __builtin_memcpy(to, (const void *)address, bytes);
         return true;
@@ -80,7 +80,7 @@ bool uw_region_copy(uint64_t address, void *to, size_t bytes)
     return got == (long)bytes;
 }
 
-bool uw_region_own(struct uw_region *own, uint64_t address)
+bool uw_region_own(struct uw_region *own, uint64_t address, struct iovec *asked)
 {
     if (UW_LIKELY(address - own->lo < own->hi - own->lo))
         return true;
@@ -97,7 +97,7 @@ bool uw_region_own(struct uw_region *own, uint64_t address)
     pages /= ARCH_PAGE_BYTES;
     if (own->hi != own->lo)
         pages = (end - page) / ARCH_PAGE_BYTES; /* lo is a page's start */
-    if (readable(page, pages) != pages)
+    if (readable(asked, UW_ASKED, page, pages) != pages)
         return false;
     if (own->hi == own->lo)
         own->hi = end;
@@ -118,20 +118,21 @@ void uw_region_remember(uint64_t lo, uint64_t hi)
         ;
 }
 
-bool uw_region_foreign(struct uw_region *r, uint64_t address)
+bool uw_region_foreign(struct uw_region *r, uint64_t address, struct iovec *asked)
 {
     uint64_t page = address & ~(ARCH_PAGE_BYTES - 1), end = page + FOREIGN_WINDOW;
     if (address >= ARCH_ADDRESS_END)
         return false;
     r->lo = page;
-    r->hi = page + readable(page, (end - page) / ARCH_PAGE_BYTES) * ARCH_PAGE_BYTES;
+    r->hi =
+        page + readable(asked, UW_ASKED, page, (end - page) / ARCH_PAGE_BYTES) * ARCH_PAGE_BYTES;
     if (r->hi == r->lo)
         return false;
     uw_region_remember(r->lo, r->hi);
     return true;
 }
 
-bool uw_region_extend(struct uw_region *r, uint64_t address)
+bool uw_region_extend(struct uw_region *r, uint64_t address, struct iovec *asked)
 {
     if (address < r->lo || address >= ARCH_ADDRESS_END || address - r->lo > OWN_GAP)
         return false;
@@ -139,7 +140,8 @@ bool uw_region_extend(struct uw_region *r, uint64_t address)
     if (r->hi & (ARCH_PAGE_BYTES - 1))
         return false; /* the end of an own stack */
     if (want > r->hi)
-        r->hi += readable(r->hi, (want - r->hi) / ARCH_PAGE_BYTES) * ARCH_PAGE_BYTES;
+        r->hi +=
+            readable(asked, UW_ASKED, r->hi, (want - r->hi) / ARCH_PAGE_BYTES) * ARCH_PAGE_BYTES;
     uw_region_remember(r->lo, r->hi);
     return address + 8 <= r->hi;
 }

@@ -335,29 +335,32 @@ static uint32_t name_steps(struct unwind_thread *t, const struct walk *w, void *
     return node;
 }
 
-static __attribute__((noinline)) uint32_t stack_slow(struct unwind_thread *t, uint64_t sp,
-                                                     uint64_t rbp, void *ctx)
+static ARCH_ALIGNS_STACK uint32_t stack_slow(struct unwind_thread *t, uint64_t sp, uint64_t rbp,
+                                             void *ctx)
 {
 #ifdef UNWIND_BENCH
     uw_bench_slow++;
 #endif
     if (UW_UNLIKELY(__atomic_load_n(&no_memory_yet, __ATOMIC_ACQUIRE)) || (sp & 7) != 0)
         return 0;
+    const bool back = arch_forwards();
     if (t->generation != __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE))
         flush(t);
     struct walk w = {.sp = sp, .guess = t->guess, .own = true, .plain = true};
-    if (uw_region_own(&t->own, sp)) {
+    if (uw_region_own(&t->own, sp, t->asked)) {
         w.region = t->own;
         t->end = t->own.hi & ~(uint64_t)7;
     } else {
         w.own = false;
-        if (!uw_region_foreign(&w.region, sp)) {
+        if (!uw_region_foreign(&w.region, sp, t->asked)) {
             /* Only the return address, which the call has just pushed, can be read. */
             w.region = (struct uw_region){sp, sp + 8};
         }
     }
     uw_walk(t, &w, rbp, ctx);
-    return name_steps(t, &w, ctx);
+    const uint32_t node = name_steps(t, &w, ctx);
+    arch_backwards(back);
+    return node;
 }
 
 /* The entry of that way of the set, if it is the stack at sp. */

@@ -83,6 +83,7 @@ struct unwind_thread {
     } caller[CALLERS];
     struct uw_cfi_memo memo;
     uint64_t plain[PLAIN]; /* return addresses in generated code that says nothing by itself */
+    struct iovec asked[UW_ASKED];
     struct set set[1u << SETS_BITS];
 };
 

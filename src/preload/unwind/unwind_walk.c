@@ -80,11 +80,11 @@ bool uw_thread_grow(struct unwind_thread *t, uint32_t frames)
     return true;
 }
 
-UW_INLINE bool readable_here(struct walk *w, uint64_t at)
+UW_INLINE bool readable_here(struct unwind_thread *t, struct walk *w, uint64_t at)
 {
     if (UW_LIKELY(at - w->region.lo < w->region.hi - w->region.lo && w->region.hi - at >= 8))
         return true;
-    return uw_region_extend(&w->region, at);
+    return uw_region_extend(&w->region, at, t->asked);
 }
 
 /* Enters the stack that a frame's new sp lies in. */
@@ -93,17 +93,17 @@ static bool enter_region(struct unwind_thread *t, struct walk *w, uint64_t sp)
     if (sp - w->region.lo < w->region.hi - w->region.lo)
         return true;
     w->own = false;
-    if (uw_region_own(&t->own, sp)) {
+    if (uw_region_own(&t->own, sp, t->asked)) {
         w->region = t->own;
         return true;
     }
-    return uw_region_foreign(&w->region, sp);
+    return uw_region_foreign(&w->region, sp, t->asked);
 }
 
 #define READ(to, from)                                                                             \
     do {                                                                                           \
         uint64_t read_at = (from);                                                                 \
-        if (UW_UNLIKELY((read_at & 7) != 0 || !readable_here(w, read_at)))                         \
+        if (UW_UNLIKELY((read_at & 7) != 0 || !readable_here(t, w, read_at)))                      \
             return AT_FAULT;                                                                       \
         w->plain &= read_at >= s->sp;                                                              \
         (to) = *(const uint64_t *)read_at;                                                         \
@@ -181,8 +181,8 @@ UW_INLINE bool usual(const struct walk *w, uw_rule r, uint64_t *pc, uint64_t *sp
 static bool keeps_frame(struct unwind_thread *t, struct walk *w, uint64_t sp, uint64_t rbp,
                         void *ctx)
 {
-    if (uw_region_is_first(sp) || rbp < sp || (rbp & 7) != 0 || !readable_here(w, rbp) ||
-        !readable_here(w, rbp + 8))
+    if (uw_region_is_first(sp) || rbp < sp || (rbp & 7) != 0 || !readable_here(t, w, rbp) ||
+        !readable_here(t, w, rbp + 8))
         return false;
     const uint64_t outer = ((const uint64_t *)rbp)[0], pc = ((const uint64_t *)rbp)[1];
     if (pc < ARCH_PAGE_BYTES || pc >= ARCH_ADDRESS_END)
@@ -190,7 +190,8 @@ static bool keeps_frame(struct unwind_thread *t, struct walk *w, uint64_t sp, ui
     const struct uw_found found = uw_rules_get(pc - 1, &t->memo, ctx);
     if (found.record && found.rule != UW_RULE_UNCOVERED)
         return arch_follows_call(pc);
-    return outer > rbp && (outer & 7) == 0 && outer - rbp < NEAR_BYTES && readable_here(w, outer);
+    return outer > rbp && (outer & 7) == 0 && outer - rbp < NEAR_BYTES &&
+           readable_here(t, w, outer);
 }
 
 /* The rule of generated code. Returns false when it is only hoped to keep a frame pointer. The

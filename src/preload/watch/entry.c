@@ -20,6 +20,7 @@ _Static_assert(sizeof(void (*)(void)) == 8, "so far apart are the functions of `
 /* The work of an entry, in two forms (direct.c). The one that is assembled into it is a jump to the
  * general form, which finds everything through memory. The fast form has the thread-local offset,
  * the range and the allocator in its instructions: a template, and the places to fill in. */
+ARCH_ENTRY_FORWARDS;
 ARCH_ENTRIES_BEGIN;
 
 #define ENTRY(name, real, general, fast, arguments)                                                \

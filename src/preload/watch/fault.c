@@ -11,6 +11,7 @@
 #include <ucontext.h>
 
 #include "arch/registers.h"
+#include "arch/stack.h"
 #include "watcher.h"
 
 typedef int sigaction_function(int, const struct sigaction *, struct sigaction *);
@@ -44,7 +45,7 @@ static const struct sigaction *kept(void)
 }
 
 /* Our handler with what of the program's action the kernel has to know. */
-static int install(const struct sigaction *of)
+static ARCH_ALIGNS_STACK int install(const struct sigaction *of)
 {
     struct sigaction ours = *of;
     bool theirs = of->sa_handler != SIG_DFL && of->sa_handler != SIG_IGN;
@@ -81,7 +82,7 @@ bool fault_install(void)
 
 /* ---- the program's own action ---- */
 
-static void go_on(int signal_number, siginfo_t *info, void *context)
+static ARCH_ALIGNS_STACK void go_on(int signal_number, siginfo_t *info, void *context)
 {
     struct sigaction a = *kept(), usual;
     bool by_the_kernel = info->si_code > 0;
@@ -110,8 +111,8 @@ static void go_on(int signal_number, siginfo_t *info, void *context)
 
 /* ---- ours ---- */
 
-static void report(struct guard_slot *g, uint64_t at, const ucontext_t *context, uint64_t sp,
-                   uint64_t bp)
+static ARCH_ALIGNS_STACK void report(struct guard_slot *g, uint64_t at, const ucontext_t *context,
+                                     uint64_t sp, uint64_t bp)
 {
     struct mlw_watch_stack access;
     bool freed = g->state == GUARD_FREED;
@@ -171,10 +172,9 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
 
 /* ---- what the program asks for ---- */
 
-INTERPOSED(int, sigaction, int signal_number, const struct sigaction *action, struct sigaction *old)
+/* Of SIGSEGV, with our handler installed. */
+static ARCH_ALIGNS_STACK int ask(const struct sigaction *action, struct sigaction *old)
 {
-    if (likely(signal_number != SIGSEGV || fault.stage != 2))
-        return real_sigaction()(signal_number, action, old);
     struct sigaction before = *kept();
     if (action) {
         struct sigaction asked = *action;
@@ -189,25 +189,29 @@ INTERPOSED(int, sigaction, int signal_number, const struct sigaction *action, st
     return 0;
 }
 
+INTERPOSED(int, sigaction, int signal_number, const struct sigaction *action, struct sigaction *old)
+{
+    if (likely(signal_number != SIGSEGV || fault.stage != 2))
+        return real_sigaction()(signal_number, action, old);
+    return ask(action, old);
+}
+
 INTERPOSED(int, __sigaction, int signal_number, const struct sigaction *action,
            struct sigaction *old)
 {
     return entry_sigaction(signal_number, action, old);
 }
 
-static handler_function *by_signal(const char *name, int signal_number, handler_function *handler,
-                                   int flags)
+static ARCH_ALIGNS_STACK handler_function *by_signal(const char *name, int signal_number,
+                                                     handler_function *handler, int flags)
 {
     if (signal_number != SIGSEGV || fault.stage != 2)
         return ((handler_function * (*)(int, handler_function *))(uintptr_t)next_symbol(name))(
             signal_number, handler);
-    struct sigaction a, old;
-    memset(&a, 0, sizeof a);
-    a.sa_handler = handler;
-    a.sa_flags = flags;
+    struct sigaction a = {.sa_handler = handler, .sa_flags = flags}, old;
     if (!(flags & SA_NODEFER))
         sigaddset(&a.sa_mask, signal_number);
-    return entry_sigaction(signal_number, &a, &old) ? SIG_ERR : old.sa_handler;
+    return ask(&a, &old) ? SIG_ERR : old.sa_handler;
 }
 
 INTERPOSED(handler_function *, signal, int n, handler_function *h)

@@ -240,7 +240,7 @@ static void describe_guarded(struct error_facts *e, const struct guard_slot *g)
 }
 
 /* An address in the range, given to free or realloc, at which no sampled block begins. */
-static void bad_free(const struct found *f, uint64_t sp, uint64_t bp)
+static __attribute__((noinline)) void bad_free(const struct found *f, uint64_t sp, uint64_t bp)
 {
     struct mlw_watch_stack access;
     struct mlw_watch_free last;
@@ -273,8 +273,8 @@ static void bad_free(const struct found *f, uint64_t sp, uint64_t bp)
 }
 
 /* Bytes beside the block have been written to. */
-static void damaged(const struct found *f, const struct sample *s, uint64_t at, uint64_t sp,
-                    uint64_t bp)
+static __attribute__((noinline)) void damaged(const struct found *f, const struct sample *s,
+                                              uint64_t at, uint64_t sp, uint64_t bp)
 {
     struct mlw_watch_stack access;
     struct error_facts e = {.kind = at < f->address ? MLW_WATCH_UNDERFLOW : MLW_WATCH_OVERFLOW,

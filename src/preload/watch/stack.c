@@ -43,6 +43,7 @@ static struct {
     uint64_t owner; /* thread pointer */
     struct unwind_thread *unwind;
     struct known_site known[KNOWN_SITES];
+    struct mlw_watch_stack stack; /* the thread's own may be small */
 } pool[POOL];
 
 /* ---- the trie, in place of ../unwind_trie.c ---- */
@@ -328,17 +329,25 @@ void stack_take(uint64_t sp, uint64_t bp, unsigned skip, struct mlw_watch_stack 
     give_back(at);
 }
 
-uint32_t stack_site(uint64_t sp, uint64_t bp, uint64_t now)
+static __attribute__((noinline)) uint32_t site_of_caller(uint64_t sp, uint64_t now)
 {
     struct mlw_watch_stack stack;
-    unsigned at = borrow();
-    uint32_t id = at < POOL ? unwind_stack(pool[at].unwind, sp, bp, 0) : 0, site;
-    struct known_site *k = &pool[at < POOL ? at : 0].known[id % KNOWN_SITES];
+    caller_only(sp, &stack);
+    return tables_site(&stack, now);
+}
+
+uint32_t stack_site(uint64_t sp, uint64_t bp, uint64_t now)
+{
+    const unsigned at = borrow();
+    if (at == POOL)
+        return site_of_caller(sp, now);
+    uint32_t id = unwind_stack(pool[at].unwind, sp, bp, 0), site;
+    const struct known_site *k = &pool[at].known[id % KNOWN_SITES];
     if (id && k->id == id && tables_hold_again(k->site, k->given, now)) {
         site = k->site;
     } else {
-        id = take(at, sp, bp, 0, id, &stack);
-        site = tables_site(&stack, now);
+        id = take(at, sp, bp, 0, id, &pool[at].stack);
+        site = tables_site(&pool[at].stack, now);
         if (id && site != NO_INDEX)
             pool[at].known[id % KNOWN_SITES] =
                 (struct known_site){id, site, tables_site_given(site)};
