@@ -54,6 +54,7 @@ check-long: tests
 	@$(BUILD)/tests/record/fuzz-session 1 2000
 	@MALLOW_LONG=1 MALLOW_KILLS=200 meson test -C $(BUILD) --suite host --suite watchlib -t 80 --print-errorlogs
 	@MALLOW_LONG=1 meson test -C $(BUILD) -t 80 --print-errorlogs $(SAMPLED)
+	@tests/programs/whole $(BUILD)
 	@$(MAKE) --no-print-directory deb
 	@tests/packaging/deb.sh $(BUILD)-deb/mallow_*.deb
 	@tests/packaging/reproducible.sh .

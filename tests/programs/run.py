@@ -231,7 +231,8 @@ def main():
         parser.error(f"unknown: {' '.join(unknown)}")
     chosen = [p for p in table.PROGRAMS if (p.sample or not a.sample) and (p.name in names or not names)]
     if os.geteuid():
-        sys.exit("programs: only as root: servers are started and packages installed")
+        print("SKIPPED: only as root: packages are installed, servers started, and processes attached to")
+        sys.exit(77)
     if a.install:
         install(chosen)
     have = versions({p for q in chosen for p in q.packages})

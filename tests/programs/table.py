@@ -144,7 +144,7 @@ class X {
 let () = let h = Hashtbl.create 10 in
   for i = 1 to 50000 do Hashtbl.replace h (i mod 5000) (String.make (i mod 100) 'x') done;
   Printf.printf "%d %d\n" (Hashtbl.length h) (Hashtbl.fold (fun _ v n -> n + String.length v) h 0)
-''') + "ocamlopt -o x x.ml", sample=True),
+''') + "ocamlopt -o x x.ml"),
     Program("haskell", "ghc", "./x", setup=file("x.hs", r'''
 import qualified Data.Map as M
 import Foreign.Marshal.Alloc
@@ -307,7 +307,7 @@ rm -rf r; git init -q -b m r; cd r; for i in 1 2 3 4 5 6; do seq $i 400 > f$i; g
     Program("gnuplot", "gnuplot-nox", "gnuplot -e \"set term dumb; plot [0:10] sin(x), cos(x)\""),
     Program("sox", "sox", "sox -n -r 16000 -b 16 a.wav synth 1 sine 440 reverb -D 2>&1; sox a.wav -n stat 2>&1 | head -n 3"),
     Program("flac", "flac", "head -c 400000 /dev/zero | flac -s --force-raw-format --endian=little --sign=signed --channels=2 --bps=16 --sample-rate=44100 -o a.flac -f -; flac -s -d -c --force-raw-format --endian=little --sign=signed a.flac | md5sum"),
-    Program("rsync", "rsync", "rm -rf a b; mkdir a; for i in 1 2 3 4 5 6 7 8; do seq $i 999 > a/f$i; done; rsync -a a/ b/; rm a/f3; rsync -ai --delete a/ b/; diff -r a b && echo same"),
+    Program("rsync", "rsync", "rm -rf a b; mkdir a; for i in 1 2 3 4 5 6 7 8; do seq $i 999 > a/f$i; done; rsync -rc a/ b/; rm a/f3; rsync -rci --delete a/ b/; diff -r a b && echo same"),
     Program("tar", "tar gzip", "rm -rf a; mkdir a; for i in 1 2 3 4; do seq $i 2999 > a/f$i; done; tar --sort=name --mtime=@0 --owner=0 --group=0 -cf x.tar a; md5sum x.tar; gzip -nf x.tar; tar tzf x.tar.gz"),
     Program("sqlite", "sqlite3", "sqlite3 :memory: \"create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where x < 30000) insert into t select x, hex(x * 7) from c; create index i on t(b); select count(*), max(b), sum(length(b)) from t; select count(*) from t a join t b on a.b = b.b;\""),
     Program("xz", "xz-utils", "seq 1 60000 | xz -T2 -6 | xz -d | md5sum"),

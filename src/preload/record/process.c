@@ -611,7 +611,8 @@ void process_join_first(void)
         return;
     }
     if (!next_facts.glibc) {
-        /* tcmalloc allocates when it is first asked for a size: not amid the program's first call */
+        /* tcmalloc allocates when it is first asked for a size: not within the program's first call
+         */
         void *p = next.malloc(1);
         if (p)
             next.malloc_usable_size(p);
