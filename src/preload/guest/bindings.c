@@ -171,8 +171,9 @@ static void add_symbols(const struct module *m, const char *name, unsigned k)
         }
 }
 
-/* Those to come find what the symbol table says. glibc has further names for its functions; other
- * allocators call themselves by theirs, and would be seen twice. */
+/* Those to come find what the symbol table says. glibc has further names for its functions, and
+ * allocators that stand for it have them, too. In a process that runs these call themselves by such
+ * names, and would be seen twice. */
 static void change_symbols(const struct module *m)
 {
     const uint64_t base = m->info->dlpi_addr;
@@ -184,7 +185,8 @@ static void change_symbols(const struct module *m)
         if (!work.original[k] || work.base[k] != base)
             continue;
         add_symbols(m, name, k);
-        if (!next_facts.glibc || strlen(name) >= sizeof further - strlen(further))
+        if ((!next_facts.glibc && work.where == BINDINGS_FIRST) ||
+            strlen(name) >= sizeof further - strlen(further))
             continue;
         strcpy(further + strlen(further), name);
         add_symbols(m, further, k);
