@@ -60,13 +60,14 @@
 
 /* The environment. Sizes with K, M, G; what cannot be understood is said once on stderr and the
  * default is used. `mallow watch` sets them for the program that it starts. */
-#define MLW_ENV_WATCH_SESSION  "MALLOW_WATCH_SESSION" /* directory, see above */
-#define MLW_ENV_WATCH_PERIOD   "MALLOW_WATCH_PERIOD"  /* bytes; default 512K */
-#define MLW_ENV_WATCH_PAUSED   "MALLOW_WATCH_PAUSED"  /* 1: begin switched off */
-#define MLW_ENV_WATCH_GUARD    "MALLOW_WATCH_GUARD" /* off, all, or 0..1 or N%: share of samples */
-#define MLW_ENV_WATCH_ON_ERROR "MALLOW_WATCH_ON_ERROR" /* continue (default), die */
-#define MLW_ENV_WATCH_MEMORY   "MALLOW_WATCH_MEMORY"   /* bound of the library's own memory; 4M */
-#define MLW_ENV_WATCH_SEED     "MALLOW_WATCH_SEED"     /* a number: draws that can be repeated */
+#define MLW_ENV_WATCH_SESSION    "MALLOW_WATCH_SESSION" /* directory, see above */
+#define MLW_ENV_WATCH_PERIOD     "MALLOW_WATCH_PERIOD"  /* bytes; default 512K */
+#define MLW_ENV_WATCH_PAUSED     "MALLOW_WATCH_PAUSED"  /* 1: begin switched off */
+#define MLW_ENV_WATCH_GUARD      "MALLOW_WATCH_GUARD" /* off, all, or 0..1 or N%: share of samples */
+#define MLW_ENV_WATCH_GUARD_SIDE "MALLOW_WATCH_GUARD_SIDE" /* right (default), left, both */
+#define MLW_ENV_WATCH_ON_ERROR   "MALLOW_WATCH_ON_ERROR"   /* continue (default), die */
+#define MLW_ENV_WATCH_MEMORY     "MALLOW_WATCH_MEMORY" /* bound of the library's own memory; 4M */
+#define MLW_ENV_WATCH_SEED       "MALLOW_WATCH_SEED"   /* a number: draws that can be repeated */
 
 #define MLW_WATCH_PERIOD_DEFAULT (512u << 10)
 #define MLW_WATCH_PERIOD_MIN     1u /* every byte, that is every block of 1 byte or more, nearly */
@@ -89,6 +90,13 @@ enum mlw_watch_on_error {
     MLW_WATCH_DIE = 1       /* report, then the program's own handler or the signal's default */
 };
 
+/* The page without access that a guarded block stands against. */
+enum mlw_watch_side {
+    MLW_WATCH_SIDE_RIGHT = 0, /* behind it, as far as its alignment allows */
+    MLW_WATCH_SIDE_LEFT = 1,  /* before it */
+    MLW_WATCH_SIDE_BOTH = 2   /* the one or the other, by chance */
+};
+
 /* Written by readers. */
 struct mlw_watch_settings { /* 64 bytes */
     uint32_t epoch;         /* atomic; raised last */
@@ -97,7 +105,7 @@ struct mlw_watch_settings { /* 64 bytes */
     uint32_t guard_share;   /* 0..MLW_WATCH_SHARE_ALL */
     uint32_t on_error;      /* enum mlw_watch_on_error */
     uint32_t reader_pid;    /* an attached reader, else 0: it reports the errors */
-    uint32_t reserved0;
+    uint32_t guard_side;    /* enum mlw_watch_side; others are taken as RIGHT */
     uint64_t reserved[4];
 };
 
@@ -120,7 +128,20 @@ enum mlw_watch_trouble { /* bits: why the library does less than it should */
                              16, /* the segment's file could not grow (/dev/shm is full) */
                          MLW_WATCH_BAD_ENVIRONMENT = 32, /* a variable was not understood */
                          MLW_WATCH_RETREATED = 64 /* the program limited its address space, or
-                                                     locked it: the range was given back */
+                                                     locked it: the range was given back, and
+                                                     nothing is guarded any more */
+};
+
+/* Bits: why no block is guarded. A guarded block is the library's, and must come back to it. */
+enum mlw_watch_unguarded {
+    MLW_WATCH_UNGUARDED_BINDINGS = 1,  /* calls past the preloaded symbols (dlsym on libc's handle,
+                                          RTLD_DEEPBIND, __libc_free, an allocator's own functions)
+                                          could not be made to lead to the library */
+    MLW_WATCH_UNGUARDED_BETWEEN = 2,   /* another library stands between it and the allocator */
+    MLW_WATCH_UNGUARDED_NAMESPACE = 4, /* dlmopen or an auditor: a second libc. Blocks that were
+                                          guarded before stay so */
+    MLW_WATCH_UNGUARDED_ALLOCATOR = 8, /* an allocator whose functions are not all known */
+    MLW_WATCH_UNGUARDED_ATTACHED = 16  /* the library came while the process ran, and may leave */
 };
 
 /* All counts since the start of the image (a fork's child begins with zeros), atomic. */
@@ -144,7 +165,7 @@ struct mlw_watch_counters { /* 256 bytes */
     uint64_t errors;         /* memory errors found, reported or not; entries of the error table */
     uint64_t evicted_sites;  /* sites that made room for others: their sums left the table */
     uint64_t own_bytes;      /* not a count: the library's private memory now, mapped, bytes */
-    uint64_t kept_bytes;     /* not a count: freed blocks kept for the next sample, bytes */
+    uint64_t kept_bytes; /* 0; of older libraries, which kept freed blocks for the next sample */
     uint64_t reserved[13];
 };
 
@@ -160,7 +181,7 @@ struct mlw_watch {    /* the first page */
     uint32_t trouble;     /* atomic, enum mlw_watch_trouble bits */
     uint32_t exit_status; /* state EXITED */
     uint64_t file_bytes;  /* of the segment, holes included */
-    uint64_t range_start, range_end; /* sampled blocks have addresses in it; equal: none */
+    uint64_t range_start, range_end; /* guarded blocks have addresses in it; equal: none */
     uint32_t modules, module_offset; /* entries; bytes from the start of the file */
     uint32_t sites, site_offset;
     uint32_t samples, sample_offset;
@@ -172,9 +193,9 @@ struct mlw_watch {    /* the first page */
     uint64_t next_error;   /* atomic: the same of errors */
     uint64_t period_now;   /* atomic: that gaps are drawn with; 0: none yet. See below */
     uint64_t
-        pid_namespace; /* that the process ids are of: inode of /proc/self/ns/pid; 0: not known */
-    uint32_t held;     /* 1: the file is locked (flock) as long as the process has it mapped */
-    uint32_t reserved0;
+        pid_namespace;  /* that the process ids are of: inode of /proc/self/ns/pid; 0: not known */
+    uint32_t held;      /* 1: the file is locked (flock) as long as the process has it mapped */
+    uint32_t unguarded; /* atomic, enum mlw_watch_unguarded bits */
     struct { /* private memory in which the library keeps addresses of samples; 0: none */
         uint64_t start, end;
     } kept[2];
@@ -299,8 +320,9 @@ enum mlw_watch_error_flags {
     MLW_WATCH_ERROR_WRITE = 1,   /* the access was a write */
     MLW_WATCH_ERROR_AT_FREE = 2, /* found when the block was released: access[] is that call */
     MLW_WATCH_ERROR_GUARDED = 4,
-    MLW_WATCH_ERROR_BLOCK = 8, /* the block is known: address, size, allocation */
-    MLW_WATCH_ERROR_FREED = 16 /* its release is known: release, freed_* */
+    MLW_WATCH_ERROR_BLOCK = 8,  /* the block is known: address, size, allocation */
+    MLW_WATCH_ERROR_FREED = 16, /* its release is known: release, freed_* */
+    MLW_WATCH_ERROR_AT_END = 32 /* found when the process ended: access[] is not known */
 };
 struct mlw_watch_error { /* 1536 bytes */
     uint32_t version;

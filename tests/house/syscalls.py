@@ -20,7 +20,7 @@ LIBRARIES = {
     "arenas": (["arenas/*.c", "guest/clock.c"], "arenas/arenas.c"),
     "attach": (["attach/*.c", "guest/bindings.c", "guest/clock.c", "guest/module.c", "guest/namespace.c", "guest/way.c", "unwind/unwind_cfi.c", "unwind/unwind_generated.c",
                 "unwind/unwind_module.c", "unwind/unwind_region.c", "unwind/unwind_rules.c", "unwind/unwind_stack.c",
-                "watch/joining.c", "watch/draw.c", "watch/left.c", "watch/look.c", "watch/segment.c", "watch/stack.c",
+                "watch/calls.c", "watch/held.c", "watch/joining.c", "watch/draw.c", "watch/left.c", "watch/look.c", "watch/segment.c", "watch/stack.c",
                 "watch/tables.c"], "attach/confine.c"),
     "attach-record": (["attach/locked.c", "guest/bindings.c", "guest/module.c", "record/*.c", "guest/namespace.c", "guest/way.c", "unwind/*.c"], "record/confine.c"),
 }

@@ -34,8 +34,9 @@ class Segment:
          self.o_frees, self.n_errors, self.o_errors, self.samples_used, self.guard_slots) = t
         self.next_free, self.next_error = struct.unpack_from("<QQ", b, 128)
         self.period_now = struct.unpack_from("<Q", b, 144)[0]
+        self.unguarded = struct.unpack_from("<I", b, 164)[0]
         (self.epoch, self.enabled, self.period, self.guard_share, self.on_error,
-         self.reader_pid) = struct.unpack_from("<IIQIII", b, SETTINGS)
+         self.reader_pid, self.guard_side) = struct.unpack_from("<IIQIIII", b, SETTINGS)
         self.counters = dict(zip(COUNTERS, struct.unpack_from(f"<{len(COUNTERS)}Q", b, SETTINGS + 64)))
         self.exe = b[SETTINGS + 320:SETTINGS + 320 + 1024].split(b"\0")[0].decode()
         self.command = b[SETTINGS + 1344:SETTINGS + 2368].rstrip(b"\0").decode(errors="replace").split("\0")
@@ -105,7 +106,7 @@ class Segment:
                               "address", "size", "offset", "allocated_ns", "freed_ns", "tid", "allocated_tid",
                               "freed_tid"], v))
                 e["kind"] = ERRORS[e["kind"]]
-                e["write"], e["at_free"], e["guarded"] = (bool(e["flags"] & bit) for bit in (1, 2, 4))
+                e["write"], e["at_free"], e["guarded"], e["at_end"] = (bool(e["flags"] & bit) for bit in (1, 2, 4, 32))
                 for k, name in enumerate(["access", "allocation", "release"]):
                     e[name] = self._stack(at + 168 + 456 * k)
                 out.append(e)

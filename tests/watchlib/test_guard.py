@@ -35,7 +35,7 @@ class Guard(WatchCase):
 
     def functions(self, stack):
         """Names of the frames that lie in the victim."""
-        path = victim("misuse")
+        path = self.segment.exe
         places = [address for p, address in self.segment.places(stack) if p and os.path.samefile(p, path)]
         out = subprocess.run(["addr2line", "-f", "-e", path, *map(hex, places)], check=True,
                              capture_output=True, text=True).stdout.splitlines()
@@ -67,33 +67,38 @@ class Guard(WatchCase):
                 self.is_right(self.errors[0], kind)
 
     def test_beside_the_block(self):
-        """At the guard page, or, on the other side, in the padding when it is freed."""
-        for kind, error, write, offset in (("overflow-write", "heap-buffer-overflow", True, 96),
-                                           ("underflow-write", "heap-buffer-underflow", True, -1)):
-            ways = set()
-            for _ in range(30):
-                r = self.misuse(kind, "1", "96")
+        """On the guarded side at the instruction; on the other, a write in the padding when it is freed."""
+        for side, kind, error, write, offset, at_once in (
+                ("right", "overflow-write", "heap-buffer-overflow", True, 96, True),
+                ("right", "overflow-read", "heap-buffer-overflow", False, 96, True),
+                ("right", "underflow-write", "heap-buffer-underflow", True, -1, False),
+                ("left", "underflow-write", "heap-buffer-underflow", True, -1, True),
+                ("left", "underflow-read", "heap-buffer-underflow", False, -8, True),
+                ("left", "overflow-write", "heap-buffer-overflow", True, 96, False)):
+            with self.subTest(side=side, kind=kind):
+                r = self.misuse(kind, "40", "96", guard_side=side)
                 self.assertEqual((r.rc, r.out), (0, b"survived\n"), r.err)
-                (e,) = self.errors
-                self.assertEqual((e["kind"], e["offset"], e["write"]), (error, offset, write))
-                self.assertEqual(self.functions(e["access"])[0],
-                                 "gave_back" if e["at_free"] else "broke_write")
-                self.assertEqual(self.functions(e["allocation"])[0], "made")
-                ways.add(e["at_free"])
-            self.assertEqual(ways, {True, False}, "front and back are chosen at random")
-
-    def test_reads_beside_the_block_on_the_guarded_side(self):
-        for kind, error, offset in (("overflow-read", "heap-buffer-overflow", 96),
-                                    ("underflow-read", "heap-buffer-underflow", -8)):
-            seen = 0
-            for _ in range(30):
-                r = self.misuse(kind, "1", "96")
-                self.assertEqual(r.rc, 0, r.err)
+                self.assertEqual(self.segment.counters["errors"], 40)
                 for e in self.errors:
-                    self.assertEqual((e["kind"], e["offset"], e["write"]), (error, offset, False))
-                    self.assertEqual(self.functions(e["access"])[0], "broke_read")
-                    seen += 1
-            self.assertTrue(0 < seen < 30, f"{seen} of 30: about half have the page on that side")
+                    self.assertEqual((e["kind"], e["offset"], e["write"]), (error, offset, write))
+                    self.assertEqual(e["at_free"], not at_once)
+                    self.assertEqual(self.functions(e["allocation"])[0], "made")
+                self.assertEqual(self.functions(e["access"])[0],
+                                 "gave_back" if not at_once else "broke_write" if write else "broke_read")
+
+    def test_the_right_side_is_the_default(self):
+        self.misuse("overflow-read", "40", "96")
+        self.assertEqual(self.segment.counters["errors"], 40)
+
+    def test_reads_on_the_other_side_are_not_seen(self):
+        for side, kind in ("right", "underflow-read"), ("left", "overflow-read"):
+            self.misuse(kind, "40", "96", guard_side=side)
+            self.assertEqual(self.errors, [])
+
+    def test_both_sides_by_chance(self):
+        for kind in "overflow-read", "underflow-read":
+            self.misuse(kind, "200", "96", guard_side="both")
+            self.assertLess(abs(self.segment.counters["errors"] - 100), 5 * 50 ** 0.5)
 
     def test_short_overflow_inside_the_padding(self):
         """101 bytes end 11 bytes before an alignment of 16: no page can be there."""
@@ -102,17 +107,42 @@ class Guard(WatchCase):
         (e,) = self.errors
         self.assertEqual((e["kind"], e["at_free"], e["offset"]), ("heap-buffer-overflow", True, 101))
 
-    def test_what_needs_no_guard_page(self):
-        """Sampled blocks without guard pages: wrong frees, and damage beside them, are still seen."""
-        for kind in ("double-free", "free-inside"):
+    def test_padding_of_blocks_that_are_never_freed(self):
+        """It is looked at when the program ends, by itself or by a signal that the library has."""
+        for ending, status, count in (("return", 0, 1), ("exit", 3, 1), ("_exit", 0, 1), ("quick_exit", 0, 1),
+                                      ("exec", 0, 1), ("segv", -signal.SIGSEGV, 1), ("fork", 0, 1), ("threads", 0, 1),
+                                      ("kill", -signal.SIGKILL, 0)):
+            for size, offset, error in (101, 101, "heap-buffer-overflow"), (96, -1, "heap-buffer-underflow"):
+                with self.subTest(ending=ending, size=size):
+                    r = self.watched([victim("kept"), str(size), str(offset), ending], settings=ALL)
+                    self.assertEqual((r.rc, r.out), (status, b""), r.err)
+                    self.segments = self.of("kept")
+                    self.assertEqual(sum(s.counters["errors"] for s in self.segments), count)
+                    for self.segment in self.segments:
+                        for e in self.segment.errors():
+                            self.assertEqual((e["kind"], e["offset"], e["size"]), (error, offset, size))
+                            self.assertEqual((e["at_end"], e["at_free"], e["write"], e["guarded"]), (True, False, True, True))
+                            self.assertEqual(self.functions(e["allocation"])[0], "spoiled")
+                            self.assertEqual((e["access"]["frames"], e["release"]["frames"]), ([], []))
+
+    def test_padding_at_the_end_as_text_and_as_a_death(self):
+        env = {"LD_PRELOAD": LIBRARY, "MALLOW_WATCH_PERIOD": "1", "MALLOW_WATCH_GUARD": "all"}
+        r = run([victim("kept"), "101", "102", "return"], env=env)
+        lines = r.err.decode().splitlines()
+        self.assertRegex(lines[0], r"^mallow: heap-buffer-overflow, found when the program ended, at 0x[0-9a-f]+, process \d+$")
+        self.assertRegex(lines[1], r"^  1 bytes after a block of 101 bytes at 0x[0-9a-f]+$")
+        self.assertRegex(lines[2], r"^  allocated by thread ")
+        for ending, status in ("return", -signal.SIGABRT), ("segv", -signal.SIGSEGV):
+            r = self.watched([victim("kept"), "101", "101", ending], settings=dict(ALL, on_error="die"))
+            self.assertEqual(r.rc, status)
+
+    def test_without_a_guard_errors_are_the_allocators(self):
+        """Sampled blocks are where the allocator puts them: what it says of an error is what it says alone."""
+        for kind in "double-free", "free-inside":
+            alone = run([victim("misuse"), kind])
             r = self.misuse(kind, guard="off")
-            self.assertEqual((r.rc, r.out), (0, b"survived\n"), r.err)
-            (e,) = self.errors
-            self.is_right(e, kind)
-            self.assertFalse(e["guarded"])
-        self.misuse("overflow-write", guard="off")
-        (e,) = self.errors
-        self.assertEqual((e["kind"], e["at_free"], e["offset"]), ("heap-buffer-overflow", True, 100))
+            self.assertEqual((r.rc, r.out, r.err), (alone.rc, alone.out, alone.err))
+            self.assertEqual(self.errors, [])
 
     def test_realloc_of_a_freed_block(self):
         self.misuse("realloc-freed")
@@ -251,7 +281,7 @@ class Share(WatchCase):
         p = 1 - math.exp(-100 / 144)
         self.share("use-after-free-read", p, 1, runs, period=144, guard="all")
         self.share("use-after-free-write", p, 0.5, runs, period=144, guard="50%")
-        self.share("double-free", p, 1, runs, period=144, guard="off")
+        self.share("double-free", p, 1, runs, period=144, guard="all")
 
 
 if __name__ == "__main__":

@@ -32,15 +32,16 @@ class Settings(WatchCase):
 
     def test_bad_values_are_said_once_and_the_default_is_used(self):
         for name, value in (("period", "much"), ("period", ""), ("period", "1Q"), ("guard", "2"), ("guard", "101%"),
-                            ("guard", "x"), ("on_error", "explode"), ("memory", "-1")):
+                            ("guard", "x"), ("guard_side", "up"), ("on_error", "explode"), ("memory", "-1")):
             with self.subTest(name=name, value=value):
                 self.refused(name, value)
 
     def test_values(self):
-        r = self.watched([victim("hello"), "there"], settings={"period": "32m", "guard": "12.5%", "on_error": "die"})
+        r = self.watched([victim("hello"), "there"],
+                         settings={"period": "32m", "guard": "12.5%", "guard_side": "both", "on_error": "die"})
         self.assertEqual((r.rc, r.err), (33, b""))
         (s,) = self.segments
-        self.assertEqual((s.period, s.guard_share, s.on_error, s.enabled), (32 << 20, 8192, 1, 1))
+        self.assertEqual((s.period, s.guard_share, s.guard_side, s.on_error, s.enabled), (32 << 20, 8192, 2, 1, 1))
         self.assertEqual(s.state, "exited")
         self.assertEqual(s.command, [victim("hello"), "there"])
 
@@ -127,9 +128,11 @@ class Limits(WatchCase):
                   "resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))\n"
                   "y = [bytes(50000) for _ in range(3000)]\ndel x, y\nz = [bytes(200000) for _ in range(300)]\n"
                   "print(sum(map(len, z)))")
-        r = self.watched([PYTHON, "-c", script], settings={"period": "16K"}, env={"PYTHONMALLOC": "malloc"})
-        self.assertEqual((r.rc, r.out, r.err), (0, b"60000000\n", b""))
-        self.assertTrue(self.segments[0].trouble & 64)
+        for guard in "all", "off":
+            r = self.watched([PYTHON, "-c", script], settings={"period": "16K", "guard": guard},
+                             env={"PYTHONMALLOC": "malloc"})
+            self.assertEqual((r.rc, r.out, r.err), (0, b"60000000\n", b""))
+            self.assertEqual(bool(self.segments[0].trouble & 64), guard == "all")
 
     def test_file_size(self):
         for bytes_ in (0, 4096, 1 << 20):

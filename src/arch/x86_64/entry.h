@@ -72,7 +72,7 @@
             "  pop %rbp\n.cfi_def_cfa %rsp, 8\n"                                                   \
             "  ret\n.cfi_endproc\n.size entry_wake, .-entry_wake\n.popsection\n")
 
-/* ---- libmallow-watch.so ---- */
+/* ---- libmallow-watch.so, libmallow-attach.so ---- */
 
 /* entry_forwards: jumps to the function at rax, or calls it when string instructions go backwards
  * here, which no C function expects. Once in each library. */
@@ -102,21 +102,56 @@
             "  lea " slow "(%rip), %rax\n  jmp entry_forwards\n"                                   \
             ".cfi_endproc\n.size " name ", .-" name "\n.popsection\n")
 
-/* A jump to *other_NAME; or, with a block in the range, to `slow`. Of the range `block_range`, its
+/* Goes to 1 when the address in rdi lies in the range of guarded blocks. Of `guard_range`, its
  * start and its size in bytes are read. */
+#define ARCH_RANGE                                                                                 \
+    "  mov %rdi, %rax\n"                                                                           \
+    "  sub guard_range(%rip), %rax\n"                                                              \
+    "  cmp guard_range+8(%rip), %rax\n"                                                            \
+    "  jb 1b\n"
+/* Goes to 1 when the address in rdi may be that of a sampled block. */
+#define ARCH_HELD_AT                                                                               \
+    "  mov %rdi, %rax\n"                                                                           \
+    "  shr $4, %rax\n"                                                                             \
+    "  movzwl %ax, %eax\n"
+#define ARCH_HELD                                                                                  \
+    ARCH_HELD_AT                                                                                   \
+    "  lea held_filter(%rip), %r11\n"                                                              \
+    "  cmpb $0, (%r11,%rax)\n"                                                                     \
+    "  jne 1b\n"
+
+/* A jump to *other_NAME; or, with a block that may be sampled or guarded, to `slow`. */
 #define ARCH_ENTRY_PASSES(name, slow, arguments)                                                   \
     extern const char entry_##name[] __attribute__((visibility("hidden")));                        \
-    __asm__(".hidden entry_" #name "\n.pushsection .text\n.type entry_" #name                      \
-            ", @function\n.globl entry_" #name "\n.p2align 5\nentry_" #name ":\n.cfi_startproc\n"  \
-            "  mov %rdi, %rax\n"                                                                   \
-            "  sub block_range(%rip), %rax\n"                                                      \
-            "  cmp block_range+8(%rip), %rax\n"                                                    \
-            "  jb 1f\n"                                                                            \
-            "  jmp *other_" #name "(%rip)\n"                                                       \
+    __asm__(".hidden entry_" #name "\n.pushsection .text\n.p2align 5\n"                            \
             "1:mov %rsp, %" ARCH_SP_BEHIND_##arguments "\n"                                        \
                                                        "  mov %rbp, %" ARCH_FP_BEHIND_##arguments  \
             "\n"                                                                                   \
-            "  lea " slow "(%rip), %rax\n  jmp entry_forwards\n"                                   \
+            "  lea " slow "(%rip), %rax\n  jmp entry_forwards\n.type entry_" #name                 \
+            ", @function\n.globl entry_" #name "\n.p2align 4\nentry_" #name                        \
+            ":\n.cfi_startproc\n" ARCH_RANGE ARCH_HELD "  jmp *other_" #name "(%rip)\n"            \
+            ".cfi_endproc\n.size entry_" #name ", .-entry_" #name "\n.popsection\n");
+
+/* The same for functions whose further arguments matter: `asks` gets the block, the stack and the
+ * frame pointer, and answers whether the call has been dealt with. */
+#define ARCH_ENTRY_ASKS(name, asks)                                                                \
+    extern const char entry_##name[] __attribute__((visibility("hidden")));                        \
+    __asm__(".hidden entry_" #name "\n.pushsection .text\n.p2align 5\n.cfi_startproc\n"            \
+            "1:push %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset %rbp, -16\n"                         \
+            "  mov %rsp, %rbp\n.cfi_def_cfa_register %rbp\n"                                       \
+            "  push %rdi\n  push %rsi\n  push %rdx\n  push %rcx\n  push %r8\n  push %r9\n"         \
+            "  and $-16, %rsp\n"                                                                   \
+            "  lea 8(%rbp), %rsi\n  mov (%rbp), %rdx\n"                                            \
+            "  lea " asks "(%rip), %rax\n  call entry_forwards\n"                                  \
+            "  lea -48(%rbp), %rsp\n"                                                              \
+            "  pop %r9\n  pop %r8\n  pop %rcx\n  pop %rdx\n  pop %rsi\n  pop %rdi\n"               \
+            "  pop %rbp\n.cfi_def_cfa %rsp, 8\n"                                                   \
+            "  test %al, %al\n"                                                                    \
+            "  jz 2f\n"                                                                            \
+            "  ret\n"                                                                              \
+            "2:jmp *other_" #name "(%rip)\n.cfi_endproc\n.type entry_" #name                       \
+            ", @function\n.globl entry_" #name "\n.p2align 4\nentry_" #name                        \
+            ":\n.cfi_startproc\n" ARCH_RANGE ARCH_HELD "  jmp *other_" #name "(%rip)\n"            \
             ".cfi_endproc\n.size entry_" #name ", .-entry_" #name "\n.popsection\n");
 
 /* An entry in two forms (watch/direct.c): the general one goes on at 2, finds everything through
@@ -160,17 +195,18 @@ enum arch_fix { /* how a place of four bytes is filled in */
     "  jb 1b\n"
 #define ARCH_SPEND_FAST(size_register) "  sub %" size_register ", %fs:0\n" ARCH_FIX("1", "4")
 #define ARCH_NOT_LESS                  "  .byte 0x0f, 0x83\n  .long 0\n" ARCH_FIX("4", "4") /* jae */
-/* Goes to 1 when the address in the register lies in the range. */
-#define ARCH_RANGE                                                                                 \
-    "  mov %rdi, %rax\n"                                                                           \
-    "  sub block_range(%rip), %rax\n"                                                              \
-    "  cmp block_range+8(%rip), %rax\n"                                                            \
-    "  jb 1b\n"
-#define ARCH_RANGE_FAST /* of units, 32 bits of which an address fits into */                      \
+#define ARCH_RANGE_FAST                /* of units, 32 bits of which an address fits into */       \
     "  mov %rdi, %rax\n"                                                                           \
     "  shr $16, %rax\n"                                                                            \
     "  sub $0x7fffffff, %eax\n" ARCH_FIX("2", "4") "  cmp $0x7fffffff, %eax\n" ARCH_FIX("3", "4")
 #define ARCH_INSIDE "  jb 8f\n"
+#define ARCH_HELD_FAST                                                                             \
+    ARCH_HELD_AT                                                                                   \
+    "  .byte 0x4c, 0x8d, 0x1d\n  .long 0\n" ARCH_FIX("5", "4") /* lea */                           \
+        "  cmpb $0, (%r11,%rax)\n"
+#define ARCH_NOT_HELD "  .byte 0x0f, 0x84\n  .long 0\n" ARCH_FIX("4", "4") /* je */
+#define ARCH_IS_HELD  "  jne 8f\n"
+
 /* n * size in rax; what overflows goes on as it is, and fails. */
 #define ARCH_SPEND_PRODUCT                                                                         \
     "  mov %rdi, %rax\n"                                                                           \
@@ -184,34 +220,15 @@ enum arch_fix { /* how a place of four bytes is filled in */
     "  mul %rsi\n"                                                                                 \
     "  .byte 0x0f, 0x80\n  .long 0\n" ARCH_FIX("4", "4") /* jo */ ARCH_SPEND_FAST("rax")
 
-/* Around the entries of the two forms, so that they lie in one page: 1024 bytes, which .org holds
+/* Around the entries of the two forms, so that they lie in one page: 2048 bytes, which .org holds
  * to; and around their table, entries_first to entries_end. */
 #define ARCH_ENTRIES_BEGIN                                                                         \
-    __asm__(".pushsection .text\n.p2align 10\nentries_code:\n.popsection\n"                        \
+    __asm__(".pushsection .text\n.p2align 11\nentries_code:\n.popsection\n"                        \
             ".pushsection .rodata.entries,\"a\"\n.p2align 2\n"                                     \
             ".globl entries_first\n.hidden entries_first\nentries_first:\n.popsection\n")
 #define ARCH_ENTRIES_END                                                                           \
     __asm__(".pushsection .rodata.entries,\"a\"\n"                                                 \
             ".globl entries_end\n.hidden entries_end\nentries_end:\n.popsection\n"                 \
-            ".pushsection .text\n.org entries_code + 1024, 0xcc\n.popsection\n")
-
-/* ---- libmallow-attach.so: entries in two forms, for bindings ---- */
-
-/* Goes to 1 when the address in rdi may be a sampled block's. */
-#define ARCH_HELD_AT                                                                               \
-    "  mov %rdi, %rax\n"                                                                           \
-    "  shr $4, %rax\n"                                                                             \
-    "  movzwl %ax, %eax\n"
-#define ARCH_HELD                                                                                  \
-    ARCH_HELD_AT                                                                                   \
-    "  lea held_filter(%rip), %r11\n"                                                              \
-    "  cmpb $0, (%r11,%rax)\n"                                                                     \
-    "  jne 1b\n"
-#define ARCH_HELD_FAST                                                                             \
-    ARCH_HELD_AT                                                                                   \
-    "  .byte 0x4c, 0x8d, 0x1d\n  .long 0\n" ARCH_FIX("5", "4") /* lea */                           \
-        "  cmpb $0, (%r11,%rax)\n"
-#define ARCH_NOT_HELD "  .byte 0x0f, 0x84\n  .long 0\n" ARCH_FIX("4", "4") /* je */
-#define ARCH_IS_HELD  "  jne 8f\n"
+            ".pushsection .text\n.org entries_code + 2048, 0xcc\n.popsection\n")
 
 #endif

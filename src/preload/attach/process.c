@@ -12,7 +12,6 @@
 #define MEMORY (4ul << 20)
 
 struct watch_wiped watch_wiped __attribute__((aligned(PAGE))) HIDDEN;
-struct block_range block_range; /* none: blocks stay in the allocator */
 
 static struct {
     bool known;      /* what the calls lead to has been found, and the tables are there */
@@ -77,12 +76,13 @@ static enum mlw_attach_result first_time(void)
         return MLW_ATTACH_NO_WIPE;
     watcher.pid = (uint32_t)sys_getpid();
     watcher.hurried = true;
+    watcher.unguarded = MLW_WATCH_UNGUARDED_ATTACHED;
     watcher.memory = MEMORY;
     watch_make_plan(watcher.memory);
     if (!tables_init(watcher.plan.samples, watcher.plan.sites) ||
         !held_init(watcher.plan.samples) || !stack_init())
         return MLW_ATTACH_NO_MEMORY;
-    entries_direct(held_filter); /* no binding leads to them yet */
+    entries_direct(); /* no binding leads to them yet */
     attached.known = true;
     return MLW_ATTACH_DONE;
 }

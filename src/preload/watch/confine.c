@@ -1,14 +1,12 @@
 /* confine.c - a watched program that locks itself in: what sandbox.c asks of us.
  *
  * Behind the closed door sampling goes on with the memory at hand: the segment is written to as a
- * whole before, memory for the smaller classes and every unwinder are made ready, and nothing is
- * guarded any more, since no page could be opened for an access that is to be let through. Larger
- * blocks are sampled as far as memory of earlier ones is there; the rest is counted as dropped.
- * Memory cannot be given back, stacks beyond the known part of a thread's stack are cut, the
- * segment stays when the process ends, and children are not watched.
+ * whole before, every unwinder is made ready, and nothing is guarded any more, since no page could
+ * be opened for an access that is to be let through. Stacks beyond the known part of a thread's
+ * stack are cut, the segment stays when the process ends, and children are not watched.
  *
  * A program that cannot get memory any more counts on the memory that it has released. Some of that
- * are blocks of ours: they are handed out first, by sampling every block as long as there are
+ * are slots of ours: they are handed out first, by sampling every block as long as there are
  * any. */
 #include <linux/filter.h>
 #include <sys/prctl.h>
@@ -33,9 +31,7 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_getppid, {0}},
         {SYS_gettid, {0}},
         {SYS_kill, {1, 0}},
-        {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_DONTNEED}},
         {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_NOHUGEPAGE}},
-        {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_DODUMP}},
         {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_DONTDUMP}},
         {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_WIPEONFORK}},
         {SYS_madvise, {0, ARCH_PAGE_BYTES, MADV_POPULATE_WRITE}},
@@ -64,7 +60,6 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_prlimit64, {0, RLIMIT_AS}},
         {SYS_prlimit64, {0, RLIMIT_DATA}},
         {SYS_prlimit64, {0, RLIMIT_FSIZE}},
-        {SYS_prlimit64, {0, RLIMIT_MEMLOCK}},
         {SYS_process_vm_readv, {1, 0, 1, 0}},
         {SYS_process_vm_writev, {1, 0, 1, 0}},
         {SYS_read, {0}},
@@ -93,7 +88,6 @@ static bool starves(const struct sock_fprog *program)
 static void prepare(void)
 {
     segment_touch(watcher.segment, watcher.plan.bytes);
-    blocks_prepare();
     stack_prepare();
     if (!error_is_fatal())
         guard_disarm();
@@ -108,7 +102,7 @@ void guest_confine(const struct sock_fprog *program)
     if (!sys_closed)
         prepare();
     watch_trouble(MLW_WATCH_SANDBOXED);
-    watcher.starved |= starves(program);
+    watcher.starved |= guard_range.bytes && !guard_is_armed() && starves(program);
     if (!program) /* strict mode takes the time stamp counter away, too */
         guest_clock_freeze();
     else if (!sandbox_harmless(program, SYS_clock_gettime, monotonic))

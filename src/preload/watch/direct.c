@@ -13,7 +13,7 @@
 #include "arch/entry.h"
 #include "watcher.h"
 
-#define FAST_MAX 48u
+#define FAST_MAX 64u
 #define WORD     8u
 
 struct entry { /* of the table that the entries make; places are from the word itself */
@@ -29,19 +29,19 @@ extern const struct entry entries_first[] HIDDEN, entries_end[] HIDDEN;
 static bool fits(int64_t v) { return v == (int32_t)v; }
 
 /* What a place is filled with; for one that is relative, what it leads to. */
-static uint64_t value_of(enum arch_fix kind, const struct entry *e, const void *filter)
+static uint64_t value_of(enum arch_fix kind, const struct entry *e)
 {
     uint64_t target;
     switch (kind) {
     case ARCH_FIX_THREAD: return (uint64_t)&watch_thread - (uint64_t)__builtin_thread_pointer();
-    case ARCH_FIX_START: return block_range.start / BLOCK_RANGE_UNIT;
-    case ARCH_FIX_BYTES: return block_range.bytes / BLOCK_RANGE_UNIT;
-    case ARCH_FIX_FILTER: return (uint64_t)filter;
+    case ARCH_FIX_START: return guard_range.start / GUARD_RANGE_UNIT;
+    case ARCH_FIX_BYTES: return guard_range.bytes / GUARD_RANGE_UNIT;
+    case ARCH_FIX_FILTER: return (uint64_t)held_filter;
     default: memcpy(&target, (const uint8_t *)&next + e->next, sizeof target); return target;
     }
 }
 
-static void write_entry(const struct entry *e, const void *filter)
+static void write_entry(const struct entry *e)
 {
     uint64_t copy[FAST_MAX / WORD];
     uint8_t *at = PLACE(e->at), *bytes = (uint8_t *)copy;
@@ -51,7 +51,7 @@ static void write_entry(const struct entry *e, const void *filter)
     memcpy(copy, PLACE(e->template), e->bytes);
     for (const uint8_t *f = PLACE(e->fixes); f[1] != ARCH_FIX_END; f += 2) {
         const enum arch_fix kind = f[1];
-        int64_t v = (int64_t)value_of(kind, e, filter);
+        int64_t v = (int64_t)value_of(kind, e);
         if (kind == ARCH_FIX_TARGET || kind == ARCH_FIX_FILTER)
             v -= (int64_t)(at + f[0] + sizeof(int32_t));
         if (!fits(v))
@@ -71,7 +71,7 @@ static bool is_filtered(void)
     return !strstr(status, "\nSeccomp:\t0\n");
 }
 
-void entries_direct(const void *filter)
+void entries_direct(void)
 {
     const struct entry *first = entries_first, *end = entries_end;
     void *page = (void *)((uint64_t)PLACE(first->at) & ~(PAGE - 1));
@@ -81,6 +81,6 @@ void entries_direct(const void *filter)
     if (sys_mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC))
         return;
     for (const struct entry *e = first; e < end; e++)
-        write_entry(e, filter);
+        write_entry(e);
     sys_mprotect(page, PAGE, PROT_READ | PROT_EXEC);
 }

@@ -159,17 +159,20 @@ static void say(const struct error_facts *f, uint64_t now)
         return; /* another thread reports another error: that one is in the segment */
     put(&t, "mallow: ");
     put(&t, kinds[f->kind < sizeof kinds / sizeof *kinds ? f->kind : 0]);
-    put(&t, f->flags & MLW_WATCH_ERROR_AT_FREE ? ", found when it was freed, at "
-            : f->flags & MLW_WATCH_ERROR_WRITE ? ", write at "
-                                               : ", read at ");
+    put(&t, f->flags & MLW_WATCH_ERROR_AT_FREE  ? ", found when it was freed, at "
+            : f->flags & MLW_WATCH_ERROR_AT_END ? ", found when the program ended, at "
+            : f->flags & MLW_WATCH_ERROR_WRITE  ? ", write at "
+                                                : ", read at ");
     put_hex(&t, f->access_address);
     put(&t, ", process ");
     put_number(&t, watcher.pid);
     put(&t, "\n");
     put_place(&t, f);
-    put_age(&t, f->flags & MLW_WATCH_ERROR_AT_FREE ? "  this call" : "  accessed", watch_tid(), 0,
-            now);
-    put_stack(&t, f->access);
+    if (!(f->flags & MLW_WATCH_ERROR_AT_END)) {
+        put_age(&t, f->flags & MLW_WATCH_ERROR_AT_FREE ? "  this call" : "  accessed", watch_tid(),
+                0, now);
+        put_stack(&t, f->access);
+    }
     if (f->flags & MLW_WATCH_ERROR_BLOCK) {
         put_age(&t, "  allocated", f->allocated_tid, f->allocated_ns, now);
         put_stack(&t, f->allocation);

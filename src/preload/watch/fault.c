@@ -89,6 +89,7 @@ static ARCH_ALIGNS_STACK void go_on(int signal_number, siginfo_t *info, void *co
     if (a.sa_handler == SIG_IGN && !by_the_kernel)
         return;
     if (a.sa_handler == SIG_DFL || a.sa_handler == SIG_IGN) {
+        guarded_check();
         if (sys_closed) /* the signal is blocked here: a fault of our own ends the process by it */
             arch_fault();
         memset(&usual, 0, sizeof usual);

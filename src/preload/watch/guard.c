@@ -1,10 +1,11 @@
-/* guard.c - sampled blocks that sit against guard pages.
+/* guard.c - slots for blocks that sit against guard pages.
  *
- * A slot is SLOT_BYTES of addresses without access. A block begins at the first page after the
- * slot's first, or ends at its last, as it falls; the pages that it touches are made accessible,
- * those before and behind stay as they are. The rest of those pages is filled with PAD, and checked
- * when the block is freed. A freed slot loses its memory in one system call, and goes to the end of
- * a queue; new blocks take the front, so that all free slots are the quarantine.
+ * One range of addresses is reserved at the start, without access and without memory. A slot is
+ * SLOT_BYTES of it. A block ends at the slot's last page, as far as its alignment allows, or begins
+ * at the first page after the slot's first; the pages that it touches are made accessible, those
+ * before and behind stay as they are. The rest of those pages is filled with PAD, and checked when
+ * the block is freed or the process ends. A freed slot loses its memory in one system call, and
+ * goes to the end of a queue; new blocks take the front, so that all free slots are the quarantine.
  *
  * Where the kernel has them (Linux 6.13), pages without access are guard markers: entries of the
  * page tables in one mapping, which are set and taken away without touching the list of mappings,
@@ -24,11 +25,14 @@
 #define FILL       0xa5
 #define BUSY_MOST  100000u
 #define GROUP      16u /* 2 MiB of addresses: as much as a page of a page table describes */
+#define PART       16u /* of limited addresses may be ours */
 
 struct cell {
     volatile uint64_t turn;
     uint32_t slot;
 };
+
+struct guard_range guard_range;
 
 static struct {
     uint32_t slots; /* a power of two */
@@ -86,17 +90,36 @@ static uint32_t dequeue(void)
     }
 }
 
+/* Addresses without access, from a multiple of GUARD_RANGE_UNIT on; 0: refused. */
+static uint64_t reserve(uint64_t bytes)
+{
+    const uint64_t more = bytes + GUARD_RANGE_UNIT;
+    const long p = sys_mmap(0, more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (sys_is_error(p))
+        return 0;
+    const uint64_t from = (uint64_t)p, at = (from + GUARD_RANGE_UNIT - 1) & ~(GUARD_RANGE_UNIT - 1);
+    if (at > from)
+        sys_munmap((void *)from, at - from);
+    sys_munmap((void *)(at + bytes), from + more - (at + bytes));
+    sys_madvise((void *)at, bytes, MADV_DONTDUMP);
+    return at;
+}
+
 void guard_init(uint32_t slots)
 {
-    uint64_t bytes, start = blocks_guard_area(&bytes);
-    while (slots && slots * SLOT_BYTES > bytes)
-        slots /= 2;
-    if (!slots)
-        return;
-    uint8_t *p = watch_map(slots * (sizeof *guard.slot + sizeof *guard.cell + 1));
     uint64_t limit[2];
-    if (!p)
+    if (sys_getrlimit(RLIMIT_AS, limit))
+        limit[0] = RLIM_INFINITY;
+    while (slots && slots * SLOT_BYTES > limit[0] / PART) /* the program will want what it has */
+        slots /= 2;
+    const uint64_t start = slots ? reserve(slots * SLOT_BYTES) : 0;
+    uint8_t *p = start ? watch_map(slots * (sizeof *guard.slot + sizeof *guard.cell + 1)) : 0;
+    if (!p) {
+        if (start)
+            sys_munmap((void *)start, slots * SLOT_BYTES);
+        watch_trouble(MLW_WATCH_NO_GUARD);
         return;
+    }
     /* a mapping with markers counts as data, as a whole */
     guard.mappings = sys_getrlimit(RLIMIT_DATA, limit) || limit[0] != RLIM_INFINITY;
     guard.start = start;
@@ -108,6 +131,8 @@ void guard_init(uint32_t slots)
         guard.cell[i].turn = i;
     for (uint32_t i = 0; i < slots; i++)
         enqueue(i);
+    guard_range.start = start;
+    __atomic_store_n(&guard_range.bytes, slots * SLOT_BYTES, __ATOMIC_RELEASE);
 }
 
 static uint64_t slot_start(const struct guard_slot *g)
@@ -159,6 +184,8 @@ uint32_t guard_index(const struct guard_slot *g) { return (uint32_t)(g - guard.s
 uint64_t guard_bytes(void) { return guard.slots * SLOT_BYTES; }
 
 uint32_t guard_slots(void) { return guard.slots; }
+
+struct guard_slot *guard_slot(uint32_t index) { return &guard.slot[index]; }
 
 /* ---- access ---- */
 
@@ -299,19 +326,48 @@ static bool is_pad(const uint8_t *at, const uint8_t *end)
     return !differ;
 }
 
-uint64_t guard_damage(const struct guard_slot *g)
+/* The first byte behind a block, else the last before it, that is not PAD; 0: none. */
+static uint64_t damage(const uint8_t *before, const uint8_t *block, const uint8_t *behind,
+                       const uint8_t *end)
 {
-    const uint8_t *at = (const uint8_t *)g->first, *block = (const uint8_t *)g->address,
-                  *end = at + g->pages * PAGE;
-    if (likely(is_pad(block + g->size, end) && is_pad(at, block)))
+    if (likely(is_pad(behind, end) && is_pad(before, block)))
         return 0;
-    for (const uint8_t *p = block + g->size; p < end; p++)
+    for (const uint8_t *p = behind; p < end; p++)
         if (*p != PAD)
             return (uint64_t)p;
-    for (const uint8_t *p = block; p-- > at;)
+    for (const uint8_t *p = block; p-- > before;)
         if (*p != PAD)
             return (uint64_t)p;
     return 0;
+}
+
+uint64_t guard_damage(const struct guard_slot *g)
+{
+    const uint8_t *at = (const uint8_t *)g->first, *block = (const uint8_t *)g->address;
+    return damage(at, block, block + g->size, at + g->pages * PAGE);
+}
+
+/* False: the pages were closed meanwhile. */
+static bool read_pages(uint8_t *copy, uint64_t at, uint64_t bytes)
+{
+    const struct iovec to = {copy, bytes}, from = {(void *)at, bytes};
+    return !bytes || sys_process_vm_readv((int)watcher.pid, &to, 1, &from, 1) == (long)bytes;
+}
+
+uint64_t guard_damage_now(const struct guard_slot *g, uint8_t *copy)
+{
+    extern char __libc_single_threaded __attribute__((weak));
+    if (sys_closed || (&__libc_single_threaded && __libc_single_threaded))
+        return guard_damage(g); /* behind the closed door no page is closed any more */
+    const uint64_t before = g->address - g->first, end = g->first + g->pages * PAGE,
+                   behind = end - (g->address + g->size);
+    /* less than a page: a block touches its first and its last one */
+    if (g->first > g->address || before + behind > PAGE || !read_pages(copy, g->first, before) ||
+        !read_pages(copy + before, end - behind, behind))
+        return 0;
+    const uint64_t found = damage(copy, copy + before, copy + before, copy + before + behind);
+    const uint64_t offset = found - (uint64_t)copy;
+    return !found ? 0 : offset < before ? g->first + offset : end - behind + (offset - before);
 }
 
 bool guard_open(uint64_t address) { return open_pages(address & ~(PAGE - 1), PAGE); }

@@ -103,8 +103,9 @@ bool watch_make_segment(const struct mlw_watch_settings *settings, const char *s
         clock_gettime(CLOCK_REALTIME, &now);
     w->start_realtime_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     w->forked_from = watcher.forked_from;
-    w->range_start = block_range.start;
-    w->range_end = block_range.start + block_range.bytes;
+    w->range_start = guard_range.start;
+    w->range_end = guard_range.start + guard_range.bytes;
+    w->unguarded = watcher.unguarded;
     w->settings = *settings;
     w->settings.reader_pid = 0;
     long n = sys_readlinkat(AT_FDCWD, SELF_EXE, w->exe, sizeof w->exe - 1);

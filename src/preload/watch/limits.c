@@ -1,8 +1,8 @@
 /* limits.c - what the program limits or locks for itself.
  *
- * Our range of addresses counts as address space, and as locked memory of a program that locks all
- * of its own, although nothing is behind it. So it is given back as far as it stands in the way: in
- * use are a few hundred kilobytes of it. A limit that another process sets (prlimit --pid), or
+ * The range of guarded blocks counts as address space, and as locked memory of a program that locks
+ * all of its own, although little is behind it. So it is given back where it stands in the way, and
+ * nothing is guarded any more. A limit that another process sets (prlimit --pid), or
  * that is asked for by an inline system call, is not seen. */
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -10,15 +10,13 @@
 
 #include "watcher.h"
 
-#define PART        16           /* of what the program allows itself may be ours */
-#define LOCKED_MOST (64ul << 20) /* locked memory is resident as soon as it is accessible */
+#define PART 16 /* of what the program allows itself may be ours */
 
-static void retreat(uint64_t allowed, uint64_t most, bool locked)
+static void retreat(uint64_t allowed)
 {
-    uint64_t keep = allowed / PART < most ? allowed / PART : most;
-    blocks_retreat(keep);
-    if (locked || guard_bytes() > keep)
-        guard_retreat();
+    if (sys_closed || guard_bytes() <= allowed / PART)
+        return;
+    guard_retreat();
     watch_trouble(MLW_WATCH_RETREATED);
 }
 
@@ -27,20 +25,13 @@ static void address_limit(int resource, const struct rlimit *limit)
     if (!limit || limit->rlim_cur == RLIM_INFINITY ||
         (resource != RLIMIT_AS && resource != RLIMIT_DATA) || !watch_ready())
         return;
-    if (resource == RLIMIT_AS) {
-        retreat(limit->rlim_cur, UINT64_MAX, false);
-    } else if (!sys_closed && guard_bytes() > limit->rlim_cur / PART) {
-        /* of our addresses only those of guarded slots count as data, all that were ever used */
-        guard_retreat();
-        watch_trouble(MLW_WATCH_RETREATED);
-    }
+    retreat(limit->rlim_cur); /* as data count the slots that were ever used */
 }
 
 static void locking(void)
 {
-    uint64_t limit[2];
-    if (watch_ready() && !sys_closed)
-        retreat(sys_getrlimit(RLIMIT_MEMLOCK, limit) ? 0 : limit[0], LOCKED_MOST, true);
+    if (watch_ready())
+        retreat(0); /* locked memory is resident as soon as it is accessible */
 }
 
 typedef int setrlimit_function(int, const struct rlimit *);

@@ -1,9 +1,9 @@
-/* others.c - functions of tcmalloc and mimalloc that take a block of any allocator.
+/* others.c - functions of tcmalloc and mimalloc that take a block of any allocator; C++'s.
  *
- * A program may give a block of malloc's to mi_free or tc_realloc. A sampled one is no block of the
- * allocator's: it would crash. Those functions are not exported (programs ask by weak references
- * which allocator they have) but redirected (redirect.c), and forward blocks that are not ours. The
- * blocks that they make are not sampled. */
+ * A program may give a block of malloc's to mi_free or tc_realloc: a sample ends there, and a
+ * guarded block is no block of the allocator's. Those functions are not exported (programs ask by
+ * weak references which allocator they have) but redirected (redirect.c), and pass other blocks on.
+ * The blocks that they make are not sampled. */
 #include "arch/entry.h"
 #include "watcher.h"
 
@@ -83,15 +83,32 @@ ALL_RELEASES ALL_MEASURES ALL_RESIZES
 #undef MEASURES
 #undef RESIZES
 
-/* A jump to the allocator's own; or, with a block in our range, to ours, with the stack
- * and frame pointer as further arguments. */
-#define RELEASES(name) ARCH_ENTRY_PASSES(name, "watch_free", 1)
+/* A jump to the allocator's own; or, with a block that may be sampled, to ours. */
+#define RELEASES(name) ARCH_ENTRY_ASKS(name, "calls_release")
 #define MEASURES(name) ARCH_ENTRY_PASSES(name, "watch_malloc_usable_size", 1)
 #define RESIZES(name)  ARCH_ENTRY_PASSES(name, "watch_realloc", 2)
     ALL_RELEASES ALL_MEASURES ALL_RESIZES
 #undef RELEASES
 #undef MEASURES
 #undef RESIZES
+
+    /* releases: a call that fails has released the block. */
+    static void *
+    moves(watch_move *real, unsigned at, bool releases, uint64_t argument[6], uint64_t sp,
+          uint64_t bp)
+{
+    void *const old = (void *)argument[at], *p;
+    uint32_t index;
+    if (guard_maybe(old) && guarded_moves(real, at, releases, argument, sp, bp, &p))
+        return p;
+    struct sample *s = calls_take(old, &index);
+    p = real(argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
+    if (s && !p && !releases)
+        calls_stays(index, s, old);
+    else if (s)
+        calls_taken(index, s, old, MLW_WATCH_REALLOC, p ? next.malloc_usable_size(p) : 0, sp, bp);
+    return p;
+}
 
 /* In C, with all the registers that arguments may be in. */
 #define WORDS  uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f
@@ -100,16 +117,18 @@ ALL_RELEASES ALL_MEASURES ALL_RESIZES
     static watch_move *other_##name;                                                               \
     static void *entry_##name(WORDS)                                                               \
     {                                                                                              \
-        return watch_moves(other_##name, at, releases, (uint64_t[6]){a, b, c, d, e, f}, CALLER);   \
+        return moves(other_##name, at, releases, (uint64_t[6]){a, b, c, d, e, f}, CALLER);         \
     }
 #define EXPANDS(name)                                                                              \
     static watch_move *other_##name;                                                               \
     static void *entry_##name(WORDS)                                                               \
     {                                                                                              \
-        const size_t have = watch_size((void *)a);                                                 \
-        return !have ? other_##name(a, b, c, d, e, f) : b <= have ? (void *)a : 0;                 \
+        size_t have;                                                                               \
+        if (guard_maybe((void *)a) && guarded_usable((void *)a, &have))                            \
+            return b <= have ? (void *)a : 0;                                                      \
+        return other_##name(a, b, c, d, e, f);                                                     \
     }
-        ALL_MOVES ALL_EXPANDS
+ALL_MOVES ALL_EXPANDS
 #undef MOVES
 #undef EXPANDS
 
@@ -129,4 +148,26 @@ ALL_RELEASES ALL_MEASURES ALL_RESIZES
         ALL_RELEASES ALL_MEASURES ALL_RESIZES ALL_MOVES ALL_EXPANDS};
     _Static_assert(sizeof list / sizeof *list <= REDIRECTIONS_MAX, "redirect has room for them");
     return redirect(list, sizeof list / sizeof *list) != REDIRECT_REFUSED;
+}
+
+/* ---- for cxx.c ---- */
+
+void *guest_new(size_t size, uint64_t sp, uint64_t bp)
+{
+    return call_spend(size) ? watch_malloc(size, sp, bp) : next.malloc(size);
+}
+
+void *guest_new_aligned(size_t align, size_t size, uint64_t sp, uint64_t bp)
+{
+    size = (size + align - 1) & ~(align - 1);
+    return call_spend(size) ? watch_aligned_alloc(align, size, sp, bp)
+                            : next.aligned_alloc(align, size);
+}
+
+void guest_delete(void *p, uint64_t sp, uint64_t bp)
+{
+    if (guard_maybe(p) || held_maybe(p))
+        watch_free(p, sp, bp);
+    else
+        next.free(p);
 }

@@ -125,6 +125,13 @@ static void read_settings(struct mlw_watch_settings *to)
     to->guard_share = GUARD_SHARE_DEFAULT;
     if ((s = guest_setting(MLW_ENV_WATCH_GUARD)) && !parse_share(s, &to->guard_share))
         not_understood(MLW_ENV_WATCH_GUARD);
+    s = guest_setting(MLW_ENV_WATCH_GUARD_SIDE);
+    if (s && !strcmp(s, "left"))
+        to->guard_side = MLW_WATCH_SIDE_LEFT;
+    else if (s && !strcmp(s, "both"))
+        to->guard_side = MLW_WATCH_SIDE_BOTH;
+    else if (s && strcmp(s, "right") != 0)
+        not_understood(MLW_ENV_WATCH_GUARD_SIDE);
     to->on_error = MLW_WATCH_CONTINUE;
     s = guest_setting(MLW_ENV_WATCH_ON_ERROR);
     if (s && !strcmp(s, "die"))
@@ -140,6 +147,25 @@ static void give_up(const char *why)
 {
     watcher.off = true;
     say(why);
+}
+
+/* Every way of releasing a block is made to lead to us, or it is said why not. */
+static void lead(void)
+{
+    static const char *const known[] = {"glibc", "jemalloc", "tcmalloc", "mimalloc"};
+    bool is_known = false;
+    for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
+        is_known |= !strncmp(next_facts.name, known[i], strlen(known[i]));
+    /* both of them: each serves one kind of allocator */
+    const bool jemalloc = entry_jemalloc(), others = others_redirect();
+    const enum bindings_led led = bindings_lead();
+    if (!is_known)
+        guarded_refuse(MLW_WATCH_UNGUARDED_ALLOCATOR);
+    if (!jemalloc || !others || led == BINDINGS_REFUSED)
+        guarded_refuse(MLW_WATCH_UNGUARDED_BINDINGS);
+    if (led == BINDINGS_BETWEEN)
+        guarded_refuse(MLW_WATCH_UNGUARDED_BETWEEN);
+    guarded_begin();
 }
 
 static void join_first(void)
@@ -158,13 +184,7 @@ static void join_first(void)
                 "watched\n");
         return;
     }
-    if (!entry_jemalloc() || !others_redirect()) { /* they would be given sampled blocks to free */
-        give_up(
-            "mallow: calls of the allocator's own functions (sdallocx, mi_free, tc_free) cannot "
-            "be seen: this process is not watched\n");
-        return;
-    }
-    watcher.led = bindings_lead() == BINDINGS_LED;
+    lead();
     if (s && strlen(s) < sizeof session)
         strcpy(session, s);
     watcher.memory =
@@ -173,17 +193,16 @@ static void join_first(void)
         watcher.seed = seed + 1;
     read_settings(&settings);
     watch_make_plan(watcher.memory);
-    if (!blocks_reserve(watcher.plan.samples, watcher.memory / 16 * 5)) {
-        give_up("mallow: no range of addresses for samples: this process is not watched\n");
-        return;
-    }
     if (!tables_init(watcher.plan.samples, watcher.plan.sites) ||
-        !watch_make_segment(&settings, session)) {
+        !held_init(watcher.plan.samples) || !watch_make_segment(&settings, session)) {
         give_up("mallow: no memory to share with readers: this process is not watched\n");
         return;
     }
-    guard_init(settings.guard_share == MLW_WATCH_SHARE_ALL ? GUARD_SLOTS_ALL : GUARD_SLOTS);
+    if (!watcher.unguarded)
+        guard_init(settings.guard_share == MLW_WATCH_SHARE_ALL ? GUARD_SLOTS_ALL : GUARD_SLOTS);
     watcher.segment->guard_slots = guard_slots();
+    watcher.segment->range_start = guard_range.start;
+    watcher.segment->range_end = guard_range.start + guard_range.bytes;
     if (!stack_init()) {
         segment_unlink();
         give_up("mallow: no memory for stacks: this process is not watched\n");
@@ -217,7 +236,7 @@ static void join_after_fork(void)
     sys_munmap(old, file_bytes);
     stack_after_fork();
     error_after_fork();
-    guard_after_fork();
+    guarded_after_fork();
     tables_after_fork();
     watch_go_live();
 }
@@ -255,8 +274,9 @@ void watch_ending(uint32_t state, uint32_t status)
     /* vfork's child shares our memory: it is not the process that joined */
     if (!sys_closed && (uint32_t)sys_getpid() != watcher.pid)
         return;
+    if (guarded_check())
+        error_consequence();
     watcher.segment->exit_status = status;
-    watcher.segment->counters.kept_bytes = blocks_kept();
     __atomic_store_n(&watcher.segment->state, state, __ATOMIC_RELEASE);
     if (!sys_closed && !watch_has_reader())
         segment_unlink();
@@ -279,7 +299,7 @@ __attribute__((constructor(101))) static void begin(void)
     next.free(next.malloc(1));
     extern char __libc_single_threaded __attribute__((weak));
     if (&__libc_single_threaded && __libc_single_threaded)
-        entries_direct(0);
+        entries_direct();
 }
 
 __attribute__((destructor)) static void end(void) { watch_ending(MLW_WATCH_EXITED, 0); }
@@ -295,6 +315,7 @@ const char *const *guest_carried(unsigned *n)
                                           MLW_ENV_WATCH_PERIOD "=",
                                           MLW_ENV_WATCH_PAUSED "=",
                                           MLW_ENV_WATCH_GUARD "=",
+                                          MLW_ENV_WATCH_GUARD_SIDE "=",
                                           MLW_ENV_WATCH_ON_ERROR "=",
                                           MLW_ENV_WATCH_MEMORY "=",
                                           MLW_ENV_WATCH_SEED "="};

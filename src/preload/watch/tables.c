@@ -365,29 +365,6 @@ void tables_ended(uint32_t index, uint64_t address, uint32_t kind, uint32_t free
     note_free(s, address, kind, free_site, tid, now, new_size);
 }
 
-static const struct mlw_watch_stack *still(uint32_t site, uint32_t version)
-{
-    return site <= tables.sites && tables.site[site].version == version ? &tables.site[site].stack
-                                                                        : 0;
-}
-
-bool tables_last_free(uint64_t address, struct mlw_watch_free *f,
-                      const struct mlw_watch_stack **allocation,
-                      const struct mlw_watch_stack **release)
-{
-    uint64_t given = __atomic_load_n(&watcher.segment->next_free, __ATOMIC_ACQUIRE);
-    for (uint64_t i = 1; i <= watcher.plan.frees && i <= given; i++) {
-        const struct mlw_watch_free *at = &watcher.free_[(given - i) % watcher.plan.frees];
-        if (!segment_touch(at, sizeof *at) || at->address != address || at->version & 1)
-            continue;
-        *f = *at;
-        *allocation = still(f->site, f->site_version);
-        *release = still(f->free_site, f->free_site_version);
-        return true;
-    }
-    return false;
-}
-
 void tables_after_fork(void)
 {
     for (uint32_t i = 0; i <= tables.sites; i++) {
@@ -399,7 +376,7 @@ void tables_after_fork(void)
     }
     for (uint32_t i = 0; i < tables.used; i++)
         if (tables.sample[i].address)
-            tables_publish(
-                i, MLW_WATCH_SAMPLE_INHERITED |
-                       (tables.sample[i].class_ == GUARD_CLASS ? MLW_WATCH_SAMPLE_GUARDED : 0));
+            tables_publish(i,
+                           MLW_WATCH_SAMPLE_INHERITED |
+                               (tables.sample[i].guard != NO_INDEX ? MLW_WATCH_SAMPLE_GUARDED : 0));
 }

@@ -4,25 +4,31 @@
  * hold (../recorder.h): no malloc, stdio, lock shared with the program, thread, exit; errno is left
  * alone; whatever fails lets the program's own call through to the allocator behind us.
  *
- *   entry.c    the interposed symbols: one thread-local subtraction, or one address comparison
- *   direct.c   the entries, rewritten with the addresses of this process
- *   sample.c   what happens to a call that hit a sampled byte, or touches a sampled block
- *   others.c   functions of tcmalloc and mimalloc that take a block
- *   draw.c     gaps between samples, and weights, in integers
- *   blocks.c   the range of addresses that sampled blocks live in; recycled memory by size class
- *   guard.c    those of them that sit against guard pages; quarantine
- *   tables.c   samples, sites, frees: ours in private memory, and their mirror in the segment
- *   stack.c    the unwinder's host: modules, a bounded trie, a pool of unwinders
- *   segment.c  the file of shared memory (src/format/watch.h)
- *   left.c     files of processes that died: a bound on them
- *   look.c     what a thread does when it has allocated as much as it was given
- *   joining.c  the process and its segment, however the library came into it
- *   process.c  joining, fork, the end; the environment
- *   limits.c   address space and locked memory, where the program limits them for itself
- *   confine.c  seccomp: preparations before system calls are forbidden
- *   fault.c    SIGSEGV: ours and the program's own handler
- *   error.c    memory errors, reported through the segment or on stderr
- *   probe.h    the USDT probes
+ *   entry.c     the interposed symbols: one thread-local subtraction, or one look at an address
+ *   direct.c    the entries, rewritten with the addresses of this process
+ *   calls.c     what happens to a call that hit a sampled byte, or may take back a sampled block
+ *   held.c      which addresses are sampled blocks
+ *   guarded.c   sampled blocks of our own, against guard pages: made, released, resized, in error
+ *   guard.c     their slots and pages; quarantine
+ *   jemalloc.c  functions of jemalloc's own
+ *   others.c    functions of tcmalloc and mimalloc that take a block
+ *   draw.c      gaps between samples, and weights, in integers
+ *   tables.c    samples, sites, frees: ours in private memory, and their mirror in the segment
+ *   stack.c     the unwinder's host: modules, a bounded trie, a pool of unwinders
+ *   segment.c   the file of shared memory (src/format/watch.h)
+ *   left.c      files of processes that died: a bound on them
+ *   look.c      what a thread does when it has allocated as much as it was given
+ *   joining.c   the process and its segment, however the library came into it
+ *   process.c   joining, fork, the end; the environment
+ *   limits.c    address space and locked memory, where the program limits them for itself
+ *   confine.c   seccomp: preparations before system calls are forbidden
+ *   fault.c     SIGSEGV: ours and the program's own handler
+ *   error.c     memory errors, reported through the segment or on stderr
+ *   static_probe.h  the USDT probes
+ *
+ * A sampled block is where the allocator put it: each call goes through to it with the program's
+ * arguments, and a call that gets past us costs a sample, never a block. Guarded blocks alone are
+ * ours. ../attach shares calls.c, held.c, direct.c and all from draw.c on that knows no guards.
  *
  * Threads: everything may be called by any thread and in any signal handler, also one that
  * interrupted the same function. Nothing waits: where two meet, one goes another way. What the
@@ -61,8 +67,8 @@ extern HIDDEN struct watch_wiped watch_wiped;
 
 struct watcher {
     uint32_t pid;
-    bool off;              /* this process is not watched */
-    bool led;              /* calls that go past the preloaded symbols lead to us (bindings.h) */
+    bool off;                    /* this process is not watched */
+    volatile uint32_t unguarded; /* enum mlw_watch_unguarded: why no block is guarded */
     bool hurried;          /* a thread was borrowed for this: nothing is looked for in /dev/shm */
     volatile bool starved; /* the program cannot get memory any more (confine.c) */
     uint64_t start_ns, forked_from;
@@ -152,9 +158,8 @@ static inline __attribute__((always_inline, unused)) void watch_disclaim(volatil
 /* ---- direct.c ---- */
 
 /* The entries jump to the allocator behind us directly from now on, where that can be had. While
- * no other thread can be in one. filter: what libmallow-attach.so asks for each address, else NULL.
- */
-HIDDEN void entries_direct(const void *filter);
+ * no other thread can be in one. */
+HIDDEN void entries_direct(void);
 
 /* ---- entry.c ---- */
 
@@ -186,50 +191,42 @@ HIDDEN uint64_t draw_weight(uint64_t size, uint64_t period);
  * to it, and the period that this was drawn with. */
 HIDDEN bool look_hit(uint64_t size, uint64_t *gap, uint64_t *with);
 
-/* ---- blocks.c ---- */
+/* ---- held.c ---- */
 
-/* entry.c compares with these, or with how many units they are. */
-struct block_range {
-    uint64_t start, bytes; /* multiples of BLOCK_RANGE_UNIT; bytes 0: no range */
-};
-#define BLOCK_RANGE_UNIT 65536ul
-extern HIDDEN struct block_range block_range;
+/* By bits 4 to 19 of an address: how many sampled blocks there are of them, 255 for good. entry.c
+ * reads it. */
+#define HELD_FILTER_BYTES 65536u
+extern HIDDEN uint8_t held_filter[HELD_FILTER_BYTES];
 
-/* Memory of a sampled block. */
-struct block {
-    uint64_t start; /* of the memory */
-    uint64_t room;  /* bytes that may be used from there */
-    uint32_t class_, index;
-    bool clean; /* all zeros */
-};
-
-HIDDEN bool blocks_reserve(uint32_t blocks_max, uint64_t keep_bytes);
-/* False: no room. bytes: from the start of the memory, alignment slack included. */
-HIDDEN bool blocks_take(uint64_t bytes, struct block *b);
-/* It is no longer used; used_bytes of it may have been written to. */
-HIDDEN void blocks_dirty(uint32_t class_, uint32_t index, uint64_t used_bytes);
-HIDDEN void blocks_give(uint32_t class_, uint32_t index, uint64_t used_bytes);
-/* The memory that holds address, which is in the range: false when it is no block's (never handed
- * out, or of the guard). */
-HIDDEN bool blocks_find(uint64_t address, struct block *b);
-/* The sample that owns the memory; NO_INDEX: none. */
-HIDDEN uint32_t blocks_owner(const struct block *b);
-HIDDEN void blocks_own(const struct block *b, uint32_t sample);
-/* The part of the range that guard.c may divide. */
-HIDDEN uint64_t blocks_guard_area(uint64_t *bytes);
-/* The program wants the addresses: memory that was never used is returned, except `keep` bytes in
- * all. */
-HIDDEN void blocks_retreat(uint64_t keep);
-HIDDEN uint64_t blocks_kept(void);
-/* No more can be had soon: so much of each smaller class is made ready now. */
-HIDDEN void blocks_prepare(void);
+HIDDEN bool held_init(uint32_t samples);
+/* The block at `address` is that sample. False: no room. */
+HIDDEN bool held_put(uint64_t address, uint32_t sample);
+/* The sample of that address, which is held no more; NO_INDEX: none. One caller gets it. */
+HIDDEN uint32_t held_take(uint64_t address);
+HIDDEN void held_forget_all(void); /* while nothing is put */
+static inline __attribute__((always_inline, unused)) bool held_maybe(const void *p)
+{
+    return held_filter[(uint64_t)p >> 4 & (HELD_FILTER_BYTES - 1)] != 0;
+}
 
 /* ---- guard.c ---- */
 
+/* Where guarded blocks are; entry.c compares with these, or with how many units they are. */
+struct guard_range {
+    uint64_t start, bytes; /* multiples of GUARD_RANGE_UNIT; bytes 0: no block is guarded here */
+};
+#define GUARD_RANGE_UNIT 65536ul
+extern HIDDEN struct guard_range guard_range;
+static inline __attribute__((always_inline, unused)) bool guard_maybe(const void *p)
+{
+    return (uint64_t)p - guard_range.start < guard_range.bytes;
+}
+
 enum guard_state { GUARD_FREE = 0, GUARD_LIVE = 1, GUARD_FREED = 2 };
+#define GUARD_DAMAGE_KNOWN 2u
 struct guard_slot {
     volatile uint32_t state;    /* enum guard_state */
-    volatile uint32_t reported; /* an error of this block has been reported */
+    volatile uint32_t reported; /* 1: an error of this block; GUARD_DAMAGE_KNOWN: bytes beside it */
     uint32_t sample;            /* while LIVE */
     uint32_t pages;             /* accessible, from `first` */
     uint64_t first;             /* address of the first accessible page */
@@ -240,6 +237,7 @@ struct guard_slot {
     uint64_t time_ns, free_ns;
     bool zeroed;
 };
+/* Fewer slots, or none, where the address space is limited. */
 HIDDEN void guard_init(uint32_t slots);
 HIDDEN uint32_t guard_slots(void);
 HIDDEN uint64_t guard_bytes(void); /* of its area, that the slots take */
@@ -259,8 +257,13 @@ HIDDEN struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, 
 HIDDEN struct guard_slot *guard_find(uint64_t address);
 /* Becomes inaccessible and goes to the end of the queue. The caller has filled what FREED needs. */
 HIDDEN void guard_give(struct guard_slot *g);
-/* The first byte around the block that is not what guard_take left there; 0: none. */
+/* The first byte around the block that is not what guard_take left there; 0: none. The caller has
+ * the block: no other thread closes its pages meanwhile. */
 HIDDEN uint64_t guard_damage(const struct guard_slot *g);
+/* The same of a block that any thread may release meanwhile; copy: a page to read into. */
+HIDDEN uint64_t guard_damage_now(const struct guard_slot *g, uint8_t *copy);
+/* The slot of that number, below guard_slots(). */
+HIDDEN struct guard_slot *guard_slot(uint32_t index);
 /* Makes the page that holds address accessible. False: refused. */
 HIDDEN bool guard_open(uint64_t address);
 
@@ -270,12 +273,11 @@ struct sample {                /* ours; the mirror is struct mlw_watch_sample */
     volatile uint64_t address; /* 0: not live */
     uint64_t size, weight, time_ns;
     uint32_t site, tid;
-    uint32_t class_, index; /* its memory; class_ GUARD_CLASS: guard slot `index` */
-    uint32_t next;          /* in the list of free ones */
+    uint32_t guard; /* its slot; NO_INDEX: the block is the allocator's */
+    uint32_t next;  /* in the list of free ones */
     uint32_t align;
     uint64_t drawn;
 };
-#define GUARD_CLASS 0xffffu
 
 HIDDEN bool tables_init(uint32_t samples, uint32_t sites);
 HIDDEN uint64_t tables_bytes(void); /* in use, ours and in the segment */
@@ -301,10 +303,6 @@ HIDDEN void tables_publish(uint32_t index, uint32_t flags);
 /* The sample has ended. free_site NO_INDEX: not known. Both sites are still held. */
 HIDDEN void tables_ended(uint32_t index, uint64_t address, uint32_t kind, uint32_t free_site,
                          uint64_t now, uint64_t new_size);
-/* The last release of that address: its stacks and times, as far as they are still known. */
-HIDDEN bool tables_last_free(uint64_t address, struct mlw_watch_free *f,
-                             const struct mlw_watch_stack **allocation,
-                             const struct mlw_watch_stack **release);
 HIDDEN void tables_after_fork(void); /* everything live goes into the new segment */
 
 /* ---- stack.c ---- */
@@ -344,20 +342,76 @@ static inline __attribute__((always_inline, unused)) void count(uint64_t *counte
     __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
 }
 
-/* ---- sample.c: reached from entry.c and cxx.c; sp and bp are the caller's ---- */
+/* ---- calls.c: reached from entry.c and cxx.c; sp and bp are the caller's ---- */
 
 #define SAMPLED(result, name, parameters, ...) NEXT_GOES_ON(result, watch_, name, parameters);
 NEXT_EXPORTED(SAMPLED)
 NEXT_REDIRECTED(SAMPLED)
 #undef SAMPLED
+
+/* A call that makes a block, and may be sampled. */
+struct call {
+    uint64_t size, align; /* align 0: malloc's */
+    uint64_t sp, bp;
+    uint64_t gap, period; /* that led to the sample, and what it was drawn with */
+    uint32_t flags;       /* enum mlw_watch_sample_flags */
+    bool zero;
+};
+/* The call made `left` borrow: whether it is to be sampled. */
+static inline __attribute__((always_inline, unused)) bool call_hit(struct call *c)
+{
+    return look_hit(c->size, &c->gap, &c->period);
+}
+/* For the calls that are written in C: takes n off; true when it is more than there is. */
+static inline __attribute__((always_inline, unused)) bool call_spend(uint64_t n)
+{
+    return unlikely(__builtin_sub_overflow(watch_thread.left, n, &watch_thread.left));
+}
+/* The allocator has made this block for a call that was hit. */
+HIDDEN void calls_enter(void *p, const struct call *c);
+/* Fills the sample, which the caller has taken, and enters it; guard: its slot, or NO_INDEX. */
+HIDDEN void calls_fill(uint32_t index, uint64_t address, uint32_t guard, const struct call *c);
+/* Its block is about to go back, or has gone: the sample ends, if it is one. size: of what it
+ * becomes. */
+HIDDEN void calls_end(const void *p, uint32_t kind, uint64_t new_size, uint64_t sp, uint64_t bp);
+/* Of a block that is about to go back. True: it was guarded, and has been dealt with. */
+HIDDEN bool calls_release(void *p, uint64_t sp, uint64_t bp);
+/* A sample whose address its caller has exchanged for 0. The sites stay held; *free_site. */
+HIDDEN void calls_note_end(uint32_t index, uint64_t address, uint32_t kind, uint64_t new_size,
+                           uint64_t sp, uint64_t bp, uint64_t now, uint32_t *free_site);
+/* Takes the sample of the block away from everybody else; calls_taken: it has ended; calls_stays:
+ * the block is where it was. NULL: none. */
+HIDDEN struct sample *calls_take(const void *p, uint32_t *index);
+HIDDEN void calls_taken(uint32_t index, const struct sample *s, const void *p, uint32_t kind,
+                        uint64_t new_size, uint64_t sp, uint64_t bp);
+HIDDEN void calls_stays(uint32_t index, struct sample *s, void *p);
+/* Every sampled block is forgotten, and counts as nothing. */
+HIDDEN void calls_forget(void);
+
+/* ---- guarded.c; libmallow-attach.so has none (../attach/unguarded.c) ---- */
+
+/* For a call that was hit: its block, entered, or NULL: the allocator is to make it. */
+HIDDEN void *guarded_make(const struct call *c);
+/* Of an address for which guard_maybe is true. False: no business of ours. */
+HIDDEN bool guarded_release(void *p, uint64_t sp, uint64_t bp);
+HIDDEN bool guarded_usable(const void *p, size_t *bytes);
+HIDDEN bool guarded_realloc(void *old, size_t size, uint64_t sp, uint64_t bp, void **result);
+/* The block has become another one of that size. */
+HIDDEN void guarded_replaced(void *old, size_t size, uint64_t sp, uint64_t bp);
 /* A function of the allocator that resizes a block and may move it. */
 typedef void *watch_move(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
-/* The call real(argument[0], ...), where argument[at] is a block, perhaps of ours: then of a copy,
- * which takes its place when the call gives one. releases: a call that fails has released it. */
-HIDDEN void *watch_moves(watch_move *real, unsigned at, bool releases, uint64_t argument[6],
-                         uint64_t sp, uint64_t bp);
-/* Of a sampled block, its size; 0: of another. */
-HIDDEN size_t watch_size(const void *p);
+/* The call real(argument[0], ...), where argument[at] is such an address: of a copy, which takes
+ * its place when the call gives one. releases: a call that fails has released it. */
+HIDDEN bool guarded_moves(watch_move *real, unsigned at, bool releases, uint64_t argument[6],
+                          uint64_t sp, uint64_t bp, void **result);
+/* This stands against guarding: enum mlw_watch_unguarded. Nothing more is guarded. */
+HIDDEN void guarded_refuse(uint32_t reasons);
+/* Once, at the start: where namespaces are listed. */
+HIDDEN void guarded_begin(void);
+/* The process ends: bytes beside guarded blocks that are still live are looked at. Whether an error
+ * was found and reported. */
+HIDDEN bool guarded_check(void);
+HIDDEN void guarded_after_fork(void);
 
 /* ---- error.c ---- */
 

@@ -5,7 +5,7 @@
  * it, so an address that is looked for has been put before. */
 #include <string.h>
 
-#include "attach.h"
+#include "watcher.h"
 
 #define WAYS     8u
 #define RESERVED 1u /* no block begins there */
