@@ -55,6 +55,9 @@ static const struct option_spec specs[] = {
     {0, "guard", OPTION_TEXT, AT(guard), "off|SHARE|all",
      "put this share of the samples (0.1, 10%) against guard pages to catch memory errors; all "
      "without --period guards every block"},
+    {0, "guard-side", OPTION_CHOICE, AT(guard_side), "right|left|both",
+     "the page that a guarded block stands against: behind it (default), before it, or either by "
+     "chance"},
     {0, "on-error", OPTION_CHOICE, AT(on_error), "continue|die",
      "what the program does after a memory error was reported"},
     {0, "by", OPTION_CHOICE, AT(by), "bytes|growth|age|byte-seconds|allocated|other-thread",
@@ -87,6 +90,7 @@ static const struct option_spec specs[] = {
 };
 
 static const struct watch_cli defaults = {.on_error = -1,
+                                          .guard_side = -1,
                                           .left = -1,
                                           .by = -1,
                                           .how = -1,
@@ -138,7 +142,7 @@ static int check(struct watch_config *config, struct watching *w, struct watch_o
         return command_usage(self, "nothing to watch; 'mallow watch -p PID', 'mallow watch -a', or "
                                    "'mallow watch [OPTIONS] [--] PROGRAM [ARGS...]'");
     int status = watch_all_check(self, o->all, o->how == WATCH_AUTO, o->how == WATCH_INJECT,
-                                 o->period || o->guard || o->on_error >= 0, &o->select);
+                                 watch_config_changes(o), &o->select);
     if (!status)
         status = watch_serve_check(self, &o->serve, o->push.url != NULL);
     if (!status)

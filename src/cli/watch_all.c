@@ -53,9 +53,10 @@ int watch_all_check(const struct command *self, bool all, bool automatic, bool i
     if (all && inject)
         return command_usage(self, "--how inject is not for -a, which changes no process");
     if (all && automatic && settings)
-        return command_usage(self, "--period, --guard and --on-error are not for -a, which only "
-                                   "listens: with --how preloaded, or set them where the processes "
-                                   "are started");
+        return command_usage(
+            self, "--period, --guard, --guard-side and --on-error are not for -a, which only "
+                  "listens: with --how preloaded, or set them where the processes "
+                  "are started");
     return 0;
 }
 

@@ -146,6 +146,7 @@ static int put_settings(struct watch_config *c, struct watch_options *options)
     /* To guard all blocks means all blocks, not all of the few that are sampled. */
     c->period = o->period || !o->guard || strcmp(o->guard, "all") != 0 ? o->period : 1;
     c->on_error = (uint32_t)o->on_error;
+    c->guard_side = (uint32_t)o->guard_side;
     options->every_ns = o->every_ns;
     options->old_ns = o->old_ns;
     options->high_water = o->high_water || o->high_water_min;
@@ -153,13 +154,19 @@ static int put_settings(struct watch_config *c, struct watch_options *options)
     options->period_bytes = c->period ? &c->period : NULL;
     options->guard_share = o->guard ? &c->guard : NULL;
     options->on_error = o->on_error < 0 ? NULL : &c->on_error;
+    options->guard_side = o->guard_side < 0 ? NULL : &c->guard_side;
     return 0;
+}
+
+bool watch_config_changes(const struct watch_cli *o)
+{
+    return o->period || o->guard || o->guard_side >= 0 || o->on_error >= 0;
 }
 
 static bool may_change(const struct option_spec *o)
 {
-    static const char *const names[] = {"period", "guard",      "on-error",      "every",
-                                        "old",    "high-water", "high-water-min"};
+    static const char *const names[] = {"period", "guard", "guard-side", "on-error",
+                                        "every",  "old",   "high-water", "high-water-min"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (o->name && !strcmp(o->name, names[i]))
             return true;
@@ -183,9 +190,9 @@ static void reload(void *arg)
     int status = combine(c->command, c->given, &next.now, &next.text);
     choose_usual(&next.now);
     if (!status)
-        status = watch_all_check(
-            c->command, next.now.all, next.now.how == WATCH_AUTO, next.now.how == WATCH_INJECT,
-            next.now.period || next.now.guard || next.now.on_error >= 0, &next.now.select);
+        status = watch_all_check(c->command, next.now.all, next.now.how == WATCH_AUTO,
+                                 next.now.how == WATCH_INJECT, watch_config_changes(&next.now),
+                                 &next.now.select);
     if (!status)
         status = put_settings(&next, &options);
     if (status) {
@@ -195,9 +202,11 @@ static void reload(void *arg)
         c->period = next.period;
         c->guard = next.guard;
         c->on_error = next.on_error;
+        c->guard_side = next.guard_side;
         options.period_bytes = options.period_bytes ? &c->period : NULL;
         options.guard_share = options.guard_share ? &c->guard : NULL;
         options.on_error = options.on_error ? &c->on_error : NULL;
+        options.guard_side = options.guard_side ? &c->guard_side : NULL;
         *c->options = options;
         watch_run_change(*c->run, &options);
         if (!c->now.quiet)

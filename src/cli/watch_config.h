@@ -16,13 +16,15 @@ struct watch_config {
     struct watch_run *const *run;  /* where the run will be */
     char *text;                    /* of the file; NULL: none */
     uint64_t period;
-    uint32_t guard, on_error;
+    uint32_t guard, guard_side, on_error;
 };
 
 /* Fills `now`. 0, or an exit status; the reason has been printed. To be released in any case. */
 int watch_config_open(struct watch_config *c, const struct command *self,
                       const struct watch_cli *given);
 void watch_config_release(struct watch_config *c);
+/* Whether an option asks for other settings of the watched processes. */
+bool watch_config_changes(const struct watch_cli *o);
 
 /* Puts the settings that may change into the options, which are to be those of the run, and with a
  * file what SIGHUP does: it is read again. What changed and may is so from then on in every watched

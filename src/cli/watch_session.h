@@ -20,7 +20,7 @@ struct watch_cli {
     struct option_texts pids;
     const char *guard, *known, *output, *pprof, *dump_when, *dump_to, *metrics_file, *config;
     uint64_t period, every_ns, old_ns, high_water_min, top, depth;
-    int on_error, by, left, how;
+    int on_error, guard_side, by, left, how;
     uint64_t detach;
     bool all, high_water, json, plain, quiet, force;
     struct watch_serve_cli serve;

@@ -57,6 +57,11 @@ static void begin(struct json *j, const struct watch_process *p, const char *kin
     json_number(j, "dropped", watch_dropped(p));
     json_number(j, "dropped_bytes", p->counters.dropped_weight);
     json_number(j, "stacks_without_room", p->counters.crowded);
+    json_open_array(j, "unguarded");
+    for (unsigned i = 0; i < SEGMENT_UNGUARDED; i++)
+        if (p->segment.head.unguarded >> i & 1)
+            json_text(j, NULL, segment_unguarded[i].name);
+    json_close_array(j);
 }
 
 static int end(struct watch_view *v, struct json *j, struct error *err)
@@ -208,8 +213,12 @@ int watch_json_caught(struct watch_view *v, const struct watch_caught *c, struct
         return -1;
     begin(j, c->process, "error", e->time_ns);
     json_text(j, "error", watch_error_name(e->kind));
-    json_text(j, "found", e->flags & MLW_WATCH_ERROR_AT_FREE ? "free" : "access");
-    if (e->kind <= MLW_WATCH_USE_AFTER_FREE && !(e->flags & MLW_WATCH_ERROR_AT_FREE))
+    const bool later = e->flags & (MLW_WATCH_ERROR_AT_FREE | MLW_WATCH_ERROR_AT_END);
+    json_text(j, "found",
+              e->flags & MLW_WATCH_ERROR_AT_FREE  ? "free"
+              : e->flags & MLW_WATCH_ERROR_AT_END ? "end"
+                                                  : "access");
+    if (e->kind <= MLW_WATCH_USE_AFTER_FREE && !later)
         json_text(j, "access_kind", e->flags & MLW_WATCH_ERROR_WRITE ? "write" : "read");
     json_address(j, "access_address", e->access_address);
     json_number(j, "tid", e->tid);

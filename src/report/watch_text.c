@@ -340,12 +340,16 @@ int watch_text_caught(struct watch_view *v, const struct watch_caught *c, struct
                  (unsigned long long)e->access_address, e->tid);
     if (e->flags & MLW_WATCH_ERROR_BLOCK)
         print_block(&p, e);
-    fputs(e->flags & MLW_WATCH_ERROR_AT_FREE ? "  found when it was released:\n"
-          : e->kind >= MLW_WATCH_DOUBLE_FREE ? "  released:\n"
-          : e->flags & MLW_WATCH_ERROR_WRITE ? "  written:\n"
-                                             : "  read:\n",
-          p.out);
-    print_node(v, &p, n->names, c->access);
+    if (e->flags & MLW_WATCH_ERROR_AT_END)
+        fputs("  found when the process ended\n", p.out);
+    else
+        fputs(e->flags & MLW_WATCH_ERROR_AT_FREE ? "  found when it was released:\n"
+              : e->kind >= MLW_WATCH_DOUBLE_FREE ? "  released:\n"
+              : e->flags & MLW_WATCH_ERROR_WRITE ? "  written:\n"
+                                                 : "  read:\n",
+              p.out);
+    if (!(e->flags & MLW_WATCH_ERROR_AT_END))
+        print_node(v, &p, n->names, c->access);
     if (e->flags & MLW_WATCH_ERROR_FREED) {
         text_printf(p.out, "  freed %s before, by thread %u:\n",
                     human_duration(age, e->time_ns > e->freed_ns ? e->time_ns - e->freed_ns : 0),

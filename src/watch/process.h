@@ -66,18 +66,19 @@ struct watch_process {
     uint64_t start_ns;
     int pidfd; /* -1: none to be had */
     enum watch_life life;
-    int wait_status;       /* as of waitpid, once ended; -1: not known */
-    bool remove;           /* the file is removed after the last report */
-    bool hold;             /* its end is not reported while this is set */
-    bool asked;            /* by its id or as the program, not only as a child of such a one */
-    bool is_program;       /* what `mallow watch -- PROGRAM` started */
-    uint64_t joined_ns;    /* when this reader found it */
-    bool outside;          /* another process writes its shared memory, and notes its end there */
-    uint64_t gone_ns;      /* outside: when it was first seen to have ended */
-    bool found_dead;       /* its time stands where it died, as far as that is known */
-    uint64_t exec_seen_ns; /* when it was first seen to become another program; 0: it is not */
-    uint64_t exec_cpu_ns;  /* what the process had used of the processor by then */
-    bool out_of_memory;    /* the kernel killed it because memory was short */
+    int wait_status;         /* as of waitpid, once ended; -1: not known */
+    uint32_t unguarded_said; /* enum mlw_watch_unguarded bits that have been reported */
+    bool remove;             /* the file is removed after the last report */
+    bool hold;               /* its end is not reported while this is set */
+    bool asked;              /* by its id or as the program, not only as a child of such a one */
+    bool is_program;         /* what `mallow watch -- PROGRAM` started */
+    uint64_t joined_ns;      /* when this reader found it */
+    bool outside;            /* another process writes its shared memory, and notes its end there */
+    uint64_t gone_ns;        /* outside: when it was first seen to have ended */
+    bool found_dead;         /* its time stands where it died, as far as that is known */
+    uint64_t exec_seen_ns;   /* when it was first seen to become another program; 0: it is not */
+    uint64_t exec_cpu_ns;    /* what the process had used of the processor by then */
+    bool out_of_memory;      /* the kernel killed it because memory was short */
     struct pressed_group *group; /* of pressed.h; NULL: none is known */
     struct charge charge;        /* refused: it has no samples, and is soon let go of */
 

@@ -237,8 +237,25 @@ void watch_run_order(struct watch_run *r, enum watch_order order) { r->o.order =
 
 /* ---- processes ---- */
 
+/* What stands against guards, once: of a process that was to have them. */
+static void say_unguarded(struct watch_run *r, struct watch_process *p)
+{
+    const uint32_t now = p->segment.head.unguarded & ~p->unguarded_said;
+    if (!r->o.guard_share || !*r->o.guard_share)
+        return;
+    for (unsigned i = 0; i < SEGMENT_UNGUARDED; i++)
+        if (now >> i & 1) {
+            char line[256];
+            snprintf(line, sizeof line, "process %d: nothing more is guarded: %s", (int)p->pid,
+                     segment_unguarded[i].text);
+            say(r, true, line);
+        }
+    p->unguarded_said |= now;
+}
+
 static void report_errors(struct watch_run *r, struct watch_process *p)
 {
+    say_unguarded(r, p);
     const uint64_t end = p->segment.head.next_error, all = p->segment.table[SEGMENT_ERRORS].count;
     if (end < p->next_error || !all)
         return;
@@ -281,9 +298,10 @@ static void say_trouble(struct watch_run *r, const struct watch_process *p)
 
 static void change_settings(struct watch_run *r, struct watch_process *p)
 {
-    if ((r->o.period_bytes || r->o.guard_share || r->o.on_error) &&
+    if ((r->o.period_bytes || r->o.guard_share || r->o.guard_side || r->o.on_error) &&
         !segment_change(&p->segment, &(struct segment_change){.period = r->o.period_bytes,
                                                               .guard_share = r->o.guard_share,
+                                                              .guard_side = r->o.guard_side,
                                                               .on_error = r->o.on_error}))
         say(r, true, "the settings of the process cannot be changed: its memory is read-only here");
 }
@@ -298,6 +316,7 @@ void watch_run_change(struct watch_run *r, const struct watch_options *options)
     r->o.high_water_bytes = options->high_water_bytes;
     r->o.period_bytes = options->period_bytes;
     r->o.guard_share = options->guard_share;
+    r->o.guard_side = options->guard_side;
     r->o.on_error = options->on_error;
     r->changed = true;
     for (uint32_t i = 0; i < r->follow.count; i++)
@@ -319,6 +338,7 @@ static void joined(void *arg, struct watch_process *p)
     if ((!r->launch.pid || r->changed) && !p->found_dead)
         change_settings(r, p);
     say_trouble(r, p);
+    say_unguarded(r, p);
     if (r->o.listener.joined)
         r->o.listener.joined(r->o.listener.arg, p);
 }
@@ -441,7 +461,7 @@ static int open_signals(void)
 /* ---- the program ---- */
 
 struct environment {
-    const char *words[16];
+    const char *words[20];
     char period[24], guard[24];
     unsigned count;
 };
@@ -455,6 +475,9 @@ static void set(struct environment *e, const char *name, const char *value)
 
 static void fill_environment(struct watch_run *r, struct environment *e, const char *preload)
 {
+    static const char *const sides[] = {[MLW_WATCH_SIDE_RIGHT] = "right",
+                                        [MLW_WATCH_SIDE_LEFT] = "left",
+                                        [MLW_WATCH_SIDE_BOTH] = "both"};
     set(e, "LD_PRELOAD", preload);
     set(e, MLW_ENV_WATCH_SESSION, r->session);
     if (r->o.period_bytes) {
@@ -469,6 +492,8 @@ static void fill_environment(struct watch_run *r, struct environment *e, const c
             : *r->o.guard_share                      ? e->guard
                                                      : "off");
     }
+    if (r->o.guard_side)
+        set(e, MLW_ENV_WATCH_GUARD_SIDE, sides[*r->o.guard_side]);
     if (r->o.on_error)
         set(e, MLW_ENV_WATCH_ON_ERROR, *r->o.on_error == MLW_WATCH_DIE ? "die" : "continue");
 }

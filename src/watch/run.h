@@ -88,7 +88,7 @@ struct watch_options {
     struct pressure when;      /* thresholds of listener.pressed */
     /* Settings for the processes; NULL: none. */
     const uint64_t *period_bytes;
-    const uint32_t *guard_share, *on_error;
+    const uint32_t *guard_share, *guard_side, *on_error;
     enum watch_order order;
     int input;  /* a descriptor that is read by listener.key; -1: none */
     int served; /* one that listener.serve looks after; -1: none */

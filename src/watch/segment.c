@@ -131,6 +131,7 @@ void segment_refresh(struct segment *s)
         return;
     s->head.state = now.state;
     s->head.trouble = now.trouble;
+    s->head.unguarded = now.unguarded;
     s->head.exit_status = now.exit_status;
     s->head.samples_used = now.samples_used;
     s->head.next_free = now.next_free;
@@ -352,7 +353,8 @@ bool segment_change(struct segment *s, const struct segment_change *change)
     struct stat st;
     uint32_t epoch;
     if (!s->writable || fstat(s->fd, &st) || st.st_size < (off_t)LEAST_BYTES ||
-        !(PUT(period) && PUT(enabled) && PUT(guard_share) && PUT(on_error) && PUT(reader_pid)))
+        !(PUT(period) && PUT(enabled) && PUT(guard_share) && PUT(guard_side) && PUT(on_error) &&
+          PUT(reader_pid)))
         return false;
     /* Last: it says that the others changed. */
     const size_t at = offsetof(struct mlw_watch, settings.epoch);
@@ -360,6 +362,14 @@ bool segment_change(struct segment *s, const struct segment_change *change)
     epoch++;
     return put(s, offsetof(struct mlw_watch_settings, epoch), &epoch, sizeof epoch);
 }
+
+const struct segment_unguarded segment_unguarded[SEGMENT_UNGUARDED] = {
+    {"bindings", "calls that go past the preloaded symbols cannot be led to the library"},
+    {"wrapper", "another library stands between it and the allocator"},
+    {"namespace", "a second namespace of libraries (dlmopen) has a libc of its own"},
+    {"allocator", "its allocator is not one whose functions are all known"},
+    {"attached", "the watch came while it ran"},
+};
 
 bool segment_parse_share(const char *text, uint32_t *share)
 {

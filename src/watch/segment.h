@@ -80,9 +80,16 @@ bool segment_sample_holds(const struct segment *s, uint32_t index, uint32_t vers
  * cache line. False: they cannot be. */
 struct segment_change {
     const uint64_t *period;
-    const uint32_t *enabled, *guard_share, *on_error, *reader_pid;
+    const uint32_t *enabled, *guard_share, *guard_side, *on_error, *reader_pid;
 };
 bool segment_change(struct segment *s, const struct segment_change *change);
+
+/* Of the bits of enum mlw_watch_unguarded, from the lowest: the name in JSON, and in words. */
+#define SEGMENT_UNGUARDED 5u
+struct segment_unguarded {
+    const char *name, *text;
+};
+extern const struct segment_unguarded segment_unguarded[SEGMENT_UNGUARDED];
 
 /* A share of the samples: "off", "all", "0.1" or "10%", in MLW_WATCH_SHARE_ALL-ths. False: it is
  * none. */
