@@ -1,7 +1,9 @@
 /* cost.c - see cost.h. */
 #include "probe/cost.h"
 
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -86,4 +88,64 @@ bool cost_measure(struct bpf_program *entry, struct bpf_program *on_return, stru
         close(leaves);
     close(enters);
     return leaves >= 0;
+}
+
+/* ---- the filter by process ---- */
+
+/* A program that adds one to the word of a map. Returns its descriptor, or -1. */
+static int counting_program(int map)
+{
+    const struct bpf_insn code[] = {
+        {.code = BPF_ST | BPF_MEM | BPF_W, .dst_reg = BPF_REG_10, .off = -4},
+        {.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = BPF_REG_2, .src_reg = BPF_REG_10},
+        {.code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = BPF_REG_2, .imm = -4},
+        {.code = BPF_LD | BPF_DW,
+         .dst_reg = BPF_REG_1,
+         .src_reg = BPF_PSEUDO_MAP_FD,
+         .imm = map},
+        {.code = 0},
+        {.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_map_lookup_elem},
+        {.code = BPF_JMP | BPF_JEQ | BPF_K, .dst_reg = BPF_REG_0, .off = 2},
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_1, .imm = 1},
+        {.code = BPF_STX | BPF_ATOMIC | BPF_DW,
+         .dst_reg = BPF_REG_0,
+         .src_reg = BPF_REG_1,
+         .imm = BPF_ADD},
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
+        {.code = BPF_JMP | BPF_EXIT},
+    };
+    LIBBPF_OPTS(bpf_prog_load_opts, options,
+                .expected_attach_type = (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
+    return bpf_prog_load(BPF_PROG_TYPE_KPROBE, "mallow_reach", "GPL", code,
+                         sizeof code / sizeof *code, &options);
+}
+
+static void *push_once(void *arg)
+{
+    cost_pushes(NULL);
+    return arg;
+}
+
+bool cost_threads_meet_probes(void)
+{
+    uint64_t offset, met = 0;
+    uint32_t first = 0;
+    pthread_t thread;
+    const int map = bpf_map_create(BPF_MAP_TYPE_ARRAY, "mallow_reach", 4, 8, 1, NULL);
+    const int program = map < 0 ? -1 : counting_program(map);
+    const int link =
+        program < 0 || !offset_of(cost_pushes, &offset)
+            ? -1
+            : attach_link(program, "/proc/self/exe", &offset, NULL, NULL, 1, false, getpid());
+    if (link >= 0 && !pthread_create(&thread, NULL, push_once, NULL)) {
+        pthread_join(thread, NULL);
+        bpf_map_lookup_elem(map, &first, &met);
+    }
+    if (link >= 0)
+        close(link);
+    if (program >= 0)
+        close(program);
+    if (map >= 0)
+        close(map);
+    return met != 0;
 }

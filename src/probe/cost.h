@@ -25,4 +25,8 @@ bool cost_measure(struct bpf_program *entry, struct bpf_program *on_return, stru
 /* Whether the kernel has the instruction at this offset of a file executed aside. */
 bool cost_is_aside(const char *path, uint64_t offset);
 
+/* Whether probes that are limited to this process (uprobe_multi) are met by all of its threads:
+ * kernels from 6.6 to 6.9 may leave out all but the first. */
+bool cost_threads_meet_probes(void);
+
 #endif

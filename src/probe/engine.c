@@ -230,8 +230,10 @@ long engine_attach_places(struct probe_engine *e, const char *program, const cha
 {
     struct bpf_program *p = bpf_object__find_program_by_name(e->object, program);
     struct attach_how how = {.multi = e->multi, .on_return = on_return};
-    if (e->options->no_follow)
+    if (e->reaches_one)
         how.pid = (pid_t)e->pid;
+    else if (engine_say_bystanders(e, path, err))
+        return -1;
     return attach_places(&e->attachments, p, path, places, n, &how, err);
 }
 
@@ -461,6 +463,7 @@ static int attach(struct probe_state *s, struct error *err)
         target_children(e);
     if (o->pid)
         send_code(e, o->pid);
+    e->reaches_one = o->kind->uses_library && engine_reaches_one(e);
     return o->kind->attach(e, err);
 }
 
@@ -647,6 +650,7 @@ void probe_release(struct probe_result *result)
         free(s->e.names[i]);
     free(s->e.names);
     engine_release_unplaced(&s->e);
+    engine_release_bystanders(&s->e);
     free(s->e.rows);
     if (s->e.own && s->e.options->kind->release)
         s->e.options->kind->release(&s->e);

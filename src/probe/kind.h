@@ -66,7 +66,10 @@ struct probe_engine {
     size_t name_count, name_room;
     struct probe_unplaced *unplaced; /* with what they hold, owned, but for `why` */
     size_t unplaced_count, unplaced_room;
-    void *own; /* the kind's */
+    struct probe_bystander *bystanders; /* with the paths, owned */
+    size_t bystander_count, bystander_room;
+    bool reaches_one; /* probes are placed in one process alone */
+    void *own;        /* the kind's */
 };
 
 /* Fills e->files, once. */
@@ -86,6 +89,13 @@ long engine_attach_places(struct probe_engine *e, const char *program, const cha
 int engine_say_refused(struct probe_engine *e, const char *path, const struct place *places,
                        size_t n, struct error *err);
 void engine_release_unplaced(struct probe_engine *e);
+/* Whether probes in functions can be limited to the process that is meant; if not, or if its
+ * children are meant as well, every process that maps the file has them. */
+bool engine_reaches_one(const struct probe_engine *e);
+/* Reports which processes that map the file are not meant, once for each file: in the result, and
+ * by a line. */
+int engine_say_bystanders(struct probe_engine *e, const char *path, struct error *err);
+void engine_release_bystanders(struct probe_engine *e);
 int engine_map(const struct probe_engine *e, const char *name); /* descriptor */
 /* A new descriptor of a software perf event for one processor, with the program behind it. */
 int engine_attach_perf(struct probe_engine *e, const char *program, uint64_t event,

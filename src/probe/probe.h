@@ -177,6 +177,14 @@ struct probe_unplaced {
     const char *why;
 };
 
+/* Processes of one name that are not meant, and that the probes in a file slow nevertheless; as by
+ * the time when they were attached. */
+struct probe_bystander {
+    const char *path;
+    char command[PROBE_COMMAND_BYTES];
+    uint64_t processes;
+};
+
 struct probe_result {
     const struct probe_kind *kind;
     uint32_t by;
@@ -192,6 +200,9 @@ struct probe_result {
     size_t name_count;
     const struct probe_unplaced *unplaced;
     size_t unplaced_count;
+    const struct probe_bystander *bystanders;
+    size_t bystander_count;
+    bool bystanders_cut; /* there may be more: processes have too many mappings to look at */
     struct probe_sample *samples; /* of kinds that follow a size through time; by time */
     size_t sample_count, sample_room;
     /* Of `mallow record -p`: what malloc and free take longer, without looking at the stack, in the

@@ -227,6 +227,21 @@ static void write_not_placed(struct json *j, const struct probe_result *r)
     json_close_array(j);
 }
 
+static void write_bystanders(struct json *j, const struct probe_result *r)
+{
+    json_open_array(j, "bystanders");
+    for (size_t i = 0; i < r->bystander_count; i++) {
+        json_open_object(j, NULL);
+        json_text(j, "comm", r->bystanders[i].command);
+        json_number(j, "processes", r->bystanders[i].processes);
+        json_text(j, "module", r->bystanders[i].path);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    if (r->bystanders_cut)
+        json_bool(j, "bystanders_cut", true);
+}
+
 int probe_report_json(FILE *out, const struct probe_result *r, const struct probe_report *how,
                       struct error *err)
 {
@@ -246,8 +261,10 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
         json_number(&j, "cut_stacks", r->losses[PROBE_CUT_STACKS]);
     if (r->by & (PROBE_BY_STACK | PROBE_BY_KSTACK))
         json_number(&j, "lost_stacks", r->losses[PROBE_LOST_STACKS]);
-    if (probe_kind_uses_library(r->kind))
+    if (probe_kind_uses_library(r->kind)) {
         write_not_placed(&j, r);
+        write_bystanders(&j, r);
+    }
     if (!l->gauge && !r->arenas)
         write_values(&j, l, &g.total);
     if (l->histogram && !r->arenas)
