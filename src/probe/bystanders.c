@@ -21,7 +21,7 @@
  * have any number of them. */
 enum { MAPPINGS_MAX = 1 << 20 };
 
-/* Of PROCMAP_QUERY, which <linux/fs.h> has since Linux 6.11. */
+/* Of PROCMAP_QUERY, which Linux has since 6.11. */
 enum { QUERY_EXECUTABLE = 4, QUERY_NEXT = 16, QUERY_OF_FILE = 32 };
 struct mapping_query {
     uint64_t size, flags, address;

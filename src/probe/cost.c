@@ -98,11 +98,8 @@ static int counting_program(int map)
     const struct bpf_insn code[] = {
         {.code = BPF_ST | BPF_MEM | BPF_W, .dst_reg = BPF_REG_10, .off = -4},
         {.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = BPF_REG_2, .src_reg = BPF_REG_10},
-        {.code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = BPF_REG_2, .imm = -4},
-        {.code = BPF_LD | BPF_DW,
-         .dst_reg = BPF_REG_1,
-         .src_reg = BPF_PSEUDO_MAP_FD,
-         .imm = map},
+        {.code = BPF_ALU64 | BPF_ADD, .dst_reg = BPF_REG_2, .imm = -4},
+        {.code = BPF_LD | BPF_DW, .dst_reg = BPF_REG_1, .src_reg = BPF_PSEUDO_MAP_FD, .imm = map},
         {.code = 0},
         {.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_map_lookup_elem},
         {.code = BPF_JMP | BPF_JEQ | BPF_K, .dst_reg = BPF_REG_0, .off = 2},
