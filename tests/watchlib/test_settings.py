@@ -82,6 +82,17 @@ class Settings(WatchCase):
         self.assertEqual(s.state, "exited")
         self.sound(s)
 
+    def test_a_refused_call_does_not_end_sampling(self):
+        """Each takes its size off what the thread may allocate until the next look, and must give it back."""
+        script = ("import ctypes\nl = ctypes.CDLL(None)\np = ctypes.c_void_p()\n"
+                  "for i in range(2000):\n    l.posix_memalign(ctypes.byref(p), 3, 1000)\n"
+                  "for i in range(2000):\n    l.malloc(1000)\n")
+        r = self.watched([PYTHON, "-c", script], settings={"period": 1000, "guard": "off", "memory": "64M"})
+        self.assertEqual(r.rc, 0, r.err)
+        (s,) = self.segments
+        # 1 - 1 / e of them are sampled
+        self.assertGreater(len([x for x in s.samples() if x["size"] == 1000]), 1000)
+
     def test_estimates_of_a_real_program(self):
         """20 MB that stay: the estimate is near them."""
         p = subprocess.Popen([PYTHON, "-c", PHASES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -181,19 +181,26 @@ void *watch_calloc(size_t n, size_t size, uint64_t sp, uint64_t bp)
     MADE(n * size, 0, true, next.calloc(n, size));
 }
 
+/* A call that is not looked at has borrowed nothing: else `left` would not run out again. */
+static void give_back(uint64_t size) { watch_thread.left += size; }
+
 static bool power_of_two(uint64_t v) { return v && !(v & (v - 1)); }
 
 void *watch_aligned_alloc(size_t align, size_t size, uint64_t sp, uint64_t bp)
 {
-    if (!power_of_two(align)) /* the allocator's to refuse, or to round */
+    if (!power_of_two(align)) { /* the allocator's to refuse, or to round */
+        give_back(size);
         return next.aligned_alloc(align, size);
+    }
     MADE(size, align, false, next.aligned_alloc(align, size));
 }
 
 void *watch_memalign(size_t align, size_t size, uint64_t sp, uint64_t bp)
 {
-    if (!power_of_two(align))
+    if (!power_of_two(align)) {
+        give_back(size);
         return next.memalign(align, size);
+    }
     MADE(size, align, false, next.memalign(align, size));
 }
 
@@ -219,8 +226,10 @@ void *watch_pvalloc(size_t size, uint64_t sp, uint64_t bp)
 int watch_posix_memalign(void **to, size_t align, size_t size, uint64_t sp, uint64_t bp)
 {
     struct call c = {.size = size, .align = align, .sp = sp, .bp = bp};
-    if (!power_of_two(align) || align < sizeof(void *))
+    if (!power_of_two(align) || align < sizeof(void *)) {
+        give_back(size);
         return next.posix_memalign(to, align, size); /* fails as it should */
+    }
     const bool yes = call_hit(&c);
     void *p = yes ? guarded_make(&c) : 0;
     if (p) {

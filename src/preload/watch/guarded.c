@@ -216,7 +216,10 @@ bool guarded_check(void)
 {
     static uint8_t copy[PAGE];
     bool found = false;
-    if (!watch_wiped.joined || watcher.off || __atomic_exchange_n(&checking, 1, __ATOMIC_ACQUIRE))
+    /* vfork's child shares our memory: it is not the process that joined */
+    if (!watch_wiped.joined || watcher.off ||
+        (!sys_closed && (uint32_t)sys_getpid() != watcher.pid) ||
+        __atomic_exchange_n(&checking, 1, __ATOMIC_ACQUIRE))
         return false;
     for (uint32_t i = 0; i < guard_slots(); i++)
         found |= check_slot(guard_slot(i), copy);
