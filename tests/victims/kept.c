@@ -1,5 +1,6 @@
 /* kept.c - writes one byte behind a block of SIZE bytes (or before it: OFFSET) that is never freed,
  * and ends. argv: SIZE OFFSET ENDING. The function spoiled is where the block is made. */
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -38,6 +39,20 @@ static void end(const char *how)
         execl("/bin/true", "true", (char *)NULL);
     if (!strcmp(how, "segv"))
         *nowhere = 1;
+    if (!strcmp(how, "abort"))
+        abort();
+    if (!strcmp(how, "assert"))
+        assert(!how);
+    if (!strcmp(how, "signal")) { /* ours is not to be seen */
+        struct sigaction a;
+        if (sigaction(SIGABRT, NULL, &a) || a.sa_handler != SIG_DFL || a.sa_flags)
+            _exit(4);
+        if (signal(SIGABRT, SIG_IGN) != SIG_DFL || signal(SIGABRT, SIG_DFL) != SIG_IGN)
+            _exit(5);
+        kill(getpid(), SIGABRT);
+    }
+    if (!strcmp(how, "aborted"))
+        kill(getpid(), SIGABRT);
     if (!strcmp(how, "kill"))
         raise(SIGKILL);
     if (!strcmp(how, "fork")) {

@@ -111,6 +111,8 @@ class Guard(WatchCase):
         """It is looked at when the program ends, by itself or by a signal that the library has."""
         for ending, status, count in (("return", 0, 1), ("exit", 3, 1), ("_exit", 0, 1), ("quick_exit", 0, 1),
                                       ("exec", 0, 1), ("segv", -signal.SIGSEGV, 1), ("fork", 0, 1), ("threads", 0, 1),
+                                      ("abort", -signal.SIGABRT, 1), ("assert", -signal.SIGABRT, 1),
+                                      ("aborted", -signal.SIGABRT, 1), ("signal", -signal.SIGABRT, 0),
                                       ("kill", -signal.SIGKILL, 0)):
             for size, offset, error in (101, 101, "heap-buffer-overflow"), (96, -1, "heap-buffer-underflow"):
                 with self.subTest(ending=ending, size=size):

@@ -66,6 +66,7 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_readlinkat, {(uint64_t)AT_FDCWD}},
         {SYS_readlinkat, {3}},
         {SYS_rt_sigaction, {SIGSEGV}},
+        {SYS_rt_sigaction, {SIGABRT}},
         {SYS_rt_sigprocmask, {SIG_BLOCK}},
         {SYS_rt_sigtimedwait, {0}},
         {SYS_sched_yield, {0}},
@@ -89,6 +90,7 @@ static void prepare(void)
 {
     segment_touch(watcher.segment, watcher.plan.bytes);
     stack_prepare();
+    fault_confine();
     if (!error_is_fatal())
         guard_disarm();
     watch_tid();

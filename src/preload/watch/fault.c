@@ -1,10 +1,13 @@
-/* fault.c - SIGSEGV: accesses to guard pages, and the program's own handler.
+/* fault.c - SIGSEGV: accesses to guard pages, and the program's own handler; SIGABRT.
  *
  * Our handler is installed before the first block is guarded. From then on requests of the program
  * by sigaction and signal are kept here and returned to it, and the kernel is given our handler
  * with the program's mask and flags; so a fault that is none of ours goes on as it would have gone.
  * Requests by an inline system call are not seen; nor is anything caught in a thread that blocks
- * SIGSEGV: the kernel ends the process then. */
+ * SIGSEGV: the kernel ends the process then.
+ *
+ * Where SIGABRT has its default, a handler of ours looks at live guarded blocks once more before it
+ * ends the process by that. A program that asks for the signal gets it, and never sees ours. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -56,6 +59,45 @@ static ARCH_ALIGNS_STACK int install(const struct sigaction *of)
     return real_sigaction()(SIGSEGV, &ours, 0);
 }
 
+/* ---- SIGABRT ---- */
+
+static void on_abort(int signal_number, siginfo_t *info, void *context);
+
+static bool is_on_abort(const struct sigaction *a) { return a->sa_sigaction == on_abort; }
+
+static ARCH_ALIGNS_STACK void abort_usual(void)
+{
+    struct sigaction usual = {.sa_handler = SIG_DFL};
+    real_sigaction()(SIGABRT, &usual, 0);
+}
+
+static void on_abort(int signal_number, siginfo_t *info, void *context)
+{
+    const int saved = errno;
+    (void)info, (void)context;
+    guarded_check();
+    abort_usual();
+    /* it is blocked here, and comes when this returns */
+    sys_tgkill((int)sys_getpid(), (int)sys_gettid(), signal_number);
+    errno = saved;
+}
+
+static ARCH_ALIGNS_STACK void abort_install(void)
+{
+    struct sigaction now, ours = {.sa_sigaction = on_abort, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    if (!real_sigaction()(SIGABRT, 0, &now) && now.sa_handler == SIG_DFL)
+        real_sigaction()(SIGABRT, &ours, 0);
+}
+
+ARCH_ALIGNS_STACK void fault_confine(void)
+{
+    struct sigaction now;
+    const int saved = errno;
+    if (fault.stage == 2 && !real_sigaction()(SIGABRT, 0, &now) && is_on_abort(&now))
+        abort_usual();
+    errno = saved;
+}
+
 bool fault_install(void)
 {
     struct sigaction now;
@@ -73,7 +115,9 @@ bool fault_install(void)
         keep(&now);
         installed = !install(&now);
     }
-    if (!installed)
+    if (installed)
+        abort_install();
+    else
         watch_trouble(MLW_WATCH_NO_GUARD);
     __atomic_store_n(&fault.stage, installed ? 2 : 3, __ATOMIC_RELEASE);
     errno = saved;
@@ -190,11 +234,21 @@ static ARCH_ALIGNS_STACK int ask(const struct sigaction *action, struct sigactio
     return 0;
 }
 
+/* What the program finds in place of ours. */
+static void hide(struct sigaction *a)
+{
+    a->sa_handler = SIG_DFL;
+    a->sa_flags = 0;
+}
+
 INTERPOSED(int, sigaction, int signal_number, const struct sigaction *action, struct sigaction *old)
 {
-    if (likely(signal_number != SIGSEGV || fault.stage != 2))
-        return real_sigaction()(signal_number, action, old);
-    return ask(action, old);
+    if (unlikely(signal_number == SIGSEGV && fault.stage == 2))
+        return ask(action, old);
+    const int r = real_sigaction()(signal_number, action, old);
+    if (unlikely(signal_number == SIGABRT && !r && old && is_on_abort(old)))
+        hide(old);
+    return r;
 }
 
 INTERPOSED(int, __sigaction, int signal_number, const struct sigaction *action,
@@ -206,9 +260,11 @@ INTERPOSED(int, __sigaction, int signal_number, const struct sigaction *action,
 static ARCH_ALIGNS_STACK handler_function *by_signal(const char *name, int signal_number,
                                                      handler_function *handler, int flags)
 {
-    if (signal_number != SIGSEGV || fault.stage != 2)
-        return ((handler_function * (*)(int, handler_function *))(uintptr_t)next_symbol(name))(
-            signal_number, handler);
+    if (signal_number != SIGSEGV || fault.stage != 2) {
+        handler_function *before = ((handler_function * (*)(int, handler_function *))(
+            uintptr_t)next_symbol(name))(signal_number, handler);
+        return (void *)(uintptr_t)before == (void *)(uintptr_t)on_abort ? SIG_DFL : before;
+    }
     struct sigaction a = {.sa_handler = handler, .sa_flags = flags}, old;
     if (!(flags & SA_NODEFER))
         sigaddset(&a.sa_mask, signal_number);

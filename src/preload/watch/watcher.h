@@ -434,5 +434,7 @@ HIDDEN void error_after_fork(void);
 /* Before a guarded block: our handler stands before the program's. Any number of times. False: it
  * does not (yet), so nothing may be guarded. */
 HIDDEN bool fault_install(void);
+/* System calls are about to be forbidden: SIGABRT has its default again. */
+HIDDEN void fault_confine(void);
 
 #endif
