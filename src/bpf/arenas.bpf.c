@@ -54,7 +54,7 @@ static __always_inline void set_threshold(u64 bytes)
         lose(PROBE_LOST_TARGETS);
 }
 
-static __always_inline void emit(u32 probe, s64 a, s64 b, s64 c)
+static __always_inline void emit_known(u32 probe, s64 a, s64 b, s64 c, u32 known)
 {
     struct arenas_event *e = bpf_ringbuf_reserve(&events, sizeof *e, 0);
     u64 id = bpf_get_current_pid_tgid();
@@ -70,7 +70,13 @@ static __always_inline void emit(u32 probe, s64 a, s64 b, s64 c)
     e->argument[0] = a;
     e->argument[1] = b;
     e->argument[2] = c;
+    e->known = known;
     bpf_ringbuf_submit(e, 0);
+}
+
+static __always_inline void emit(u32 probe, s64 a, s64 b, s64 c)
+{
+    emit_known(probe, a, b, c, ARENAS_ARGUMENTS);
 }
 
 /* ---- glibc's own probes ---- */
@@ -90,6 +96,7 @@ static __noinline s64 argument(const u64 *registers, const struct arenas_argumen
     u64 address = a->offset;
     switch (a->kind) {
     case ARENAS_CONSTANT: return a->offset;
+    case ARENAS_UNKNOWN: return 0;
     case ARENAS_ADDRESS: return registers[REGISTER_IP] + a->offset;
     case ARENAS_REGISTER: value = word(registers, a->base); break;
     case ARENAS_RELATIVE:
@@ -128,7 +135,7 @@ int at_site(struct pt_regs *ctx)
             value[i] = argument(registers, &site->argument[i]);
     if (site->probe == ARENAS_FREE_DYN_THRESHOLDS || site->probe == ARENAS_MMAP_THRESHOLD)
         set_threshold(value[0]);
-    emit(site->probe, value[0], value[1], value[2]);
+    emit_known(site->probe, value[0], value[1], value[2], site->known);
     return 0;
 }
 

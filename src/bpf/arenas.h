@@ -54,7 +54,8 @@ enum arenas_argument_kind {
     ARENAS_CONSTANT,
     ARENAS_MEMORY,   /* at register + offset + index * scale */
     ARENAS_RELATIVE, /* at the probe's own address + offset */
-    ARENAS_ADDRESS   /* the probe's own address + offset, itself */
+    ARENAS_ADDRESS,  /* the probe's own address + offset, itself */
+    ARENAS_UNKNOWN   /* at a symbol whose address is not known */
 };
 enum { ARENAS_NO_REGISTER = 31, ARENAS_ARGUMENTS = 3, ARENAS_SITES_MAX = 256 };
 struct arenas_argument {
@@ -69,6 +70,7 @@ struct arenas_argument {
 struct arenas_site {
     __u32 probe; /* enum arenas_probe */
     __u32 arguments;
+    __u32 known; /* of the arguments, from the first on */
     struct arenas_argument argument[ARENAS_ARGUMENTS];
 };
 
@@ -90,6 +92,7 @@ struct arenas_event {
     __u32 pid, tid;
     __u64 time_ns; /* CLOCK_MONOTONIC */
     __s64 argument[ARENAS_ARGUMENTS];
+    __u64 known; /* how many of the arguments, from the first on */
 };
 
 #endif

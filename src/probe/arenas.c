@@ -55,6 +55,8 @@ const char *arenas_name(uint32_t probe)
     return probe < ARENAS_PROBES ? probes[probe].name : NULL;
 }
 
+bool arenas_is_setting(uint32_t probe) { return probe >= ARENAS_MXFAST && probe < ARENAS_PROBES; }
+
 unsigned arenas_argument_count(uint32_t probe)
 {
     return probe < ARENAS_PROBES ? probes[probe].arguments : 0;
@@ -387,8 +389,10 @@ const struct arena_moment *arenas_take(struct arenas *a, const struct arenas_eve
         return NULL;
     p->moment = more;
     struct arena_moment *m = &p->moment[p->moments++];
-    *m = (struct arena_moment){
-        .time_ns = e.time_ns > start_ns ? e.time_ns - start_ns : 0, .tid = e.tid, .probe = e.probe};
+    *m = (struct arena_moment){.time_ns = e.time_ns > start_ns ? e.time_ns - start_ns : 0,
+                               .tid = e.tid,
+                               .probe = e.probe,
+                               .known = (unsigned)e.known};
     memcpy(m->argument, e.argument, sizeof m->argument);
     return m;
 }

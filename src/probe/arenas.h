@@ -32,6 +32,7 @@ struct arena_moment {
     uint64_t time_ns; /* from the start of the probe */
     uint32_t tid;
     uint32_t probe; /* enum arenas_probe */
+    unsigned known; /* how many of the arguments, from the first on */
     int64_t argument[ARENAS_ARGUMENTS];
 };
 
@@ -96,6 +97,8 @@ struct arena_heap *arenas_find_heap(struct arenas_process *p, uint64_t address);
 const char *arenas_name(uint32_t probe);
 /* How many arguments it has. */
 unsigned arenas_argument_count(uint32_t probe);
+/* Whether its first argument is what is set, and the others are what was set before. */
+bool arenas_is_setting(uint32_t probe);
 /* The number of a probe by glibc's name; ARENAS_PROBES when it is none. */
 uint32_t arenas_number(const char *name);
 

@@ -52,6 +52,7 @@ static void report(struct arenas *a, pid_t pid, uint32_t probe, uint64_t first, 
     const struct arenas_event e = {.pid = (uint32_t)pid,
                                    .tid = (uint32_t)pid,
                                    .probe = probe,
+                                   .known = ARENAS_ARGUMENTS,
                                    .argument = {(int64_t)first, (int64_t)second, (int64_t)third}};
     arenas_take(a, &e, 0);
 }

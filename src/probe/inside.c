@@ -183,7 +183,7 @@ static void translate(struct inside *in, struct telling *t, const struct mlw_are
 {
     const uint64_t *v = e->argument;
     t->event =
-        (struct arenas_event){.pid = e->pid, .tid = e->tid, .time_ns = e->time_ns, .probe = 0};
+        (struct arenas_event){.pid = e->pid, .tid = e->tid, .time_ns = e->time_ns, .known = ARENAS_ARGUMENTS};
     switch (e->what) {
     case MLW_ARENAS_JOINED:
         if (v[1])

@@ -31,16 +31,95 @@ struct found {
     struct static_probes notes;
     struct functions symbols;
     enum probe_source source;
+    /* By the notes: names of probes that are lost, of settings whose former value is, and of the
+     * symbols that are missing; and what that amounts to. */
+    char lost[512], lost_old[512], missing[128];
+    char unseen[2][768];
+    const char *not_seen[ARENAS_NOT_SEEN_MAX];
 };
 
 /* ---- by the notes ---- */
 
+/* Looks symbols up, and keeps the name of one that there is not. */
+struct lookup {
+    const struct functions *symbols;
+    const char *missing; /* NULL: none */
+    char name[64];
+};
+
 static bool symbol_address(void *arg, const char *name, uint64_t *address)
 {
-    const struct function *f = functions_find(arg, name);
-    if (f)
-        *address = f->address;
-    return f != NULL;
+    struct lookup *l = arg;
+    const struct function *f = functions_find(l->symbols, name);
+    *address = f ? f->address : 0;
+    if (!f) {
+        snprintf(l->name, sizeof l->name, "%s", name);
+        l->missing = l->name;
+    }
+    return true;
+}
+
+/* Adds a name to a list with commas, unless it is there. */
+static void add_name(char *list, size_t room, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = strstr(list, name); at; at = strstr(at + n, name))
+        if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ','))
+            return;
+    const size_t length = strlen(list);
+    snprintf(list + length, room - length, "%s%s", length ? ", " : "", name);
+}
+
+/* What its arguments mean. Of a setting, its value has to be known, and what it was before may be
+ * unknown; of all others, every argument. False: the note is of no use. */
+static bool read_arguments(struct found *f, const struct static_probe *note,
+                           struct arenas_site *site)
+{
+    struct lookup l = {.symbols = &f->symbols};
+    const char *text = note->arguments + strspn(note->arguments, " ");
+    while (text && *text && site->arguments < ARENAS_ARGUMENTS) {
+        struct arenas_argument *a = &site->argument[site->arguments];
+        l.missing = NULL;
+        text = argument_parse(text, note->address, symbol_address, &l, a);
+        if (text && l.missing) {
+            a->kind = ARENAS_UNKNOWN;
+            add_name(f->missing, sizeof f->missing, l.missing);
+        }
+        site->arguments += text != NULL;
+        if (site->known + 1 == site->arguments && a->kind != ARENAS_UNKNOWN)
+            site->known++;
+    }
+    if (site->known == site->arguments)
+        site->known = ARENAS_ARGUMENTS; /* those that it does not have are zeros */
+    return text &&
+           (site->known == ARENAS_ARGUMENTS || (site->known && arenas_is_setting(site->probe)));
+}
+
+/* What is lost, where symbols are missing or a form of arguments is not understood. */
+static void say_lost(struct probe_engine *e, struct found *f)
+{
+    size_t n = 0;
+    if (*f->lost) {
+        snprintf(f->unseen[n], sizeof f->unseen[n], "%s", f->lost);
+        f->not_seen[n] = f->unseen[n];
+        n++;
+    }
+    if (*f->lost_old) {
+        snprintf(f->unseen[n], sizeof f->unseen[n], "what was set before, of %s", f->lost_old);
+        f->not_seen[n] = f->unseen[n];
+        n++;
+    }
+    if (!n)
+        return;
+    f->arenas.not_seen = f->not_seen;
+    if (*f->missing)
+        engine_say(e,
+                   "%.160s has no symbol %s, at which some of its static probes have arguments; "
+                   "to fix it: apt-get install libc6-dbg (the report says what is not seen)",
+                   f->path, f->missing);
+    else
+        engine_say(e, "the arguments of some static probes of %.160s are not understood: %s",
+                   f->path, f->lost);
 }
 
 /* Returns how many of the probes it attached to; -1 with *err. */
@@ -53,22 +132,22 @@ static long attach_notes(struct probe_engine *e, struct found *f, struct error *
         struct arenas_site site = {.probe = arenas_number(note->name)};
         if (strcmp(note->provider, "libc") != 0 || site.probe >= ARENAS_PROBES)
             continue;
-        const char *text = note->arguments + strspn(note->arguments, " ");
-        while (text && *text && site.arguments < ARENAS_ARGUMENTS)
-            if ((text = argument_parse(text, note->address, symbol_address, &f->symbols,
-                                       &site.argument[site.arguments])))
-                site.arguments++;
-        if (!text) {
-            engine_say(e, "the arguments of %s cannot be understood: %s", note->name,
-                       note->arguments);
+        if (!read_arguments(f, note, &site)) {
+            add_name(f->lost, sizeof f->lost, arenas_name(site.probe));
             continue;
         }
+        if (site.known < ARENAS_ARGUMENTS)
+            add_name(f->lost_old, sizeof f->lost_old, arenas_name(site.probe));
         if (bpf_map_update_elem(engine_map(e, "sites"), &n, &site, BPF_ANY))
             return error_system(err, "cannot describe the probes to the kernel");
         places[n] = (struct place){
             .offset = note->offset, .cookie = n, .semaphore = note->semaphore_offset};
         n++;
     }
+    say_lost(e, f);
+    if (!n)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "no static probe of %.200s has arguments that are understood", f->path);
     long done = engine_attach_places(e, "at_site", f->path, places, n, false, err);
     if (done >= 0) {
         engine_source(e, "%ld static probes of %s", done, f->path);
@@ -225,8 +304,11 @@ static int choose_best(struct probe_engine *e, struct found *f, struct error *er
 }
 
 /* Events of the static probes alone, by source. */
-static const char *const not_seen[][ARENAS_NOT_SEEN_MAX] = {
-    [PROBE_SOURCE_SYMBOLS] = {"the settings arena_max, arena_test and tcache_* of GLIBC_TUNABLES"},
+static const char *const never_seen[][ARENAS_NOT_SEEN_MAX] = {
+    [PROBE_SOURCE_STATIC] = {NULL},
+    [PROBE_SOURCE_SYMBOLS] = {"the settings arena_max, arena_test and tcache_* of GLIBC_TUNABLES",
+                              "realloc_retry, and whether an arena_retry was a malloc_retry, a "
+                              "calloc_retry or a memalign_retry"},
     [PROBE_SOURCE_PRELOAD] = {"double frees that a thread's cache notices", "waits and retries",
                               "the settings arena_max, arena_test and tcache_* of GLIBC_TUNABLES"},
     [PROBE_SOURCE_CALLS] = {"double frees that a thread's cache notices",
@@ -251,7 +333,7 @@ static int arenas_choose(struct probe_engine *e, struct error *err)
         [PROBE_SOURCE_CALLS] = ARENAS_WAITS_OTHER,
     };
     f->arenas.waits = waits[f->source];
-    f->arenas.not_seen = not_seen[f->source];
+    f->arenas.not_seen = never_seen[f->source];
     e->result->counts_requests = o->sizes;
     if (f->source != PROBE_SOURCE_PRELOAD)
         return 0;
@@ -368,7 +450,7 @@ static void arenas_event(struct probe_engine *e, const void *data, size_t size)
                                      .pid = event.pid,
                                      .tid = m->tid,
                                      .what = (uint8_t)m->probe,
-                                     .values = ARENAS_ARGUMENTS};
+                                     .values = (uint8_t)m->known};
         uint64_t values[ARENAS_ARGUMENTS];
         memcpy(values, m->argument, sizeof values);
         engine_stream(e, &k, values);

@@ -57,7 +57,7 @@ static void print_line(FILE *out, const struct arena_moment *m)
     if (m->probe == ARENAS_MALLOPT && parameter_name(m->argument[0]))
         text_printf(out, " %s %" PRId64, parameter_name(m->argument[0]), m->argument[1]);
     else if (words == arenas_name(m->probe))
-        for (unsigned i = 0; i < arenas_argument_count(m->probe) && i < ARENAS_ARGUMENTS; i++)
+        for (unsigned i = 0; i < arenas_argument_count(m->probe) && i < m->known; i++)
             text_printf(out, " %" PRId64, m->argument[i]);
     putc('\n', out);
 }
@@ -235,7 +235,10 @@ static void write_event(struct json *j, const struct arena_moment *m)
     json_text(j, "event", arenas_name(m->probe));
     json_open_array(j, "arguments");
     for (unsigned i = 0; i < arenas_argument_count(m->probe) && i < ARENAS_ARGUMENTS; i++)
-        json_signed(j, NULL, m->argument[i]);
+        if (i < m->known)
+            json_signed(j, NULL, m->argument[i]);
+        else
+            json_null(j, NULL);
     json_close_array(j);
     json_close_object(j);
 }

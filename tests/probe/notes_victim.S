@@ -87,7 +87,7 @@ run_notes:
         probe mallopt_mmap_threshold, "%rax 8@$65536 -4@%r9d"
         probe mallopt_mmap_max, "-4@$9 -4@$65536 -4@$1"
         probe mallopt_perturb, "-4@%r9d -4@$0"
-        probe mallopt_arena_test, "8@$2 8@$8"
+        probe mallopt_arena_test, "8@$2 8@16+places(%rip)"
         probe mallopt_arena_max, "8@$4 8@$0"
         probe tunable_tcache_max_bytes, "8@$1032 8@$1040"
         probe tunable_tcache_count, "8@$7 8@$7"
