@@ -41,6 +41,7 @@ struct probe_value {
     __u64 bytes;
     __u64 more;  /* what the kind says */
     __u64 extra; /* what the kind says */
+    __u64 rest;  /* what the kind says */
 };
 
 /* Settings, written before the programs are loaded. */

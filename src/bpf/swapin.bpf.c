@@ -25,6 +25,20 @@ static __always_inline void count(u64 in, u64 out, u64 major, u64 ns)
     add(&k, in, out, major, ns);
 }
 
+/* Pages of zeros, which newer kernels keep no copy of: none is read. */
+static __always_inline void count_zeros(u64 n)
+{
+    if (config.stream)
+        return;
+    struct probe_key k = {};
+    key_who(&k);
+    if (config.by & PROBE_BY_STACK)
+        k.stack = user_stack();
+    struct probe_value *v = sum_of(&k);
+    if (v)
+        __sync_fetch_and_add(&v->rest, n);
+}
+
 SEC("tp_btf/count_memcg_events")
 int BPF_PROG(memory_event, void *group, int item, unsigned long n)
 {
@@ -34,6 +48,10 @@ int BPF_PROG(memory_event, void *group, int item, unsigned long n)
     } else if (item == bpf_core_enum_value(enum vm_event_item, PSWPOUT)) {
         if (wanted())
             count(0, n, 0, 0);
+    } else if (bpf_core_enum_value_exists(enum vm_event_item, SWPIN_ZERO) &&
+               item == bpf_core_enum_value(enum vm_event_item, SWPIN_ZERO)) {
+        if (wanted())
+            count_zeros(n);
     }
     return 0;
 }

@@ -141,6 +141,6 @@ struct bpf_array {
     void *pptrs[0];
 } RELOCATED;
 
-enum vm_event_item { PSWPIN, PSWPOUT, PGMAJFAULT };
+enum vm_event_item { PSWPIN, PSWPOUT, PGMAJFAULT, SWPIN_ZERO };
 
 #endif

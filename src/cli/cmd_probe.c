@@ -17,7 +17,7 @@
 
 struct probe_cli {
     uint64_t pid, duration_ns, interval_ns, top;
-    const char *by, *library, *output, *command;
+    const char *by, *order, *library, *output, *command;
     uint64_t frames;
     struct option_texts functions;
     int source;
@@ -43,6 +43,8 @@ static const struct option_spec specs[] = {
     {0, "by", OPTION_TEXT, AT(by), "KEYS",
      "key of the rows, with commas: process, command, thread, stack, kstack, size, "
      "cache, caller, function, mapping, address, access, or none"},
+    {0, "order", OPTION_TEXT, AT(order), "FIELD",
+     "sort the rows by this figure, the largest first, as JSON names it: major"},
     {0, "frames", OPTION_COUNT, AT(frames), "N",
      "the N innermost frames of a user stack make its row (default and most: 64)", 1,
      PROBE_DEPTH_MAX},
@@ -119,10 +121,12 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
                     const struct probe_kind *kind, char **program)
 {
     static struct inspect found;
-    uint32_t by;
+    uint32_t by, order;
     struct error err = {0};
     if (probe_by_parse(kind, o->by, &by, &err))
         return command_usage(self, "--by%s", err.text);
+    if (probe_order_parse(kind, o->order, &order, &err))
+        return command_usage(self, "--order%s", err.text);
     int status = program ? preflight_find(self, program[0], &found) : 0;
     if (status)
         return status;
@@ -155,6 +159,7 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
                                     .duration_ns = o->duration_ns,
                                     .interval_ns = o->interval_ns,
                                     .by = by,
+                                    .order = order,
                                     .command = o->command,
                                     .frames = (uint32_t)o->frames,
                                     .library = o->library,

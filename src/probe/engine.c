@@ -488,8 +488,10 @@ static int subtract(struct probe_state *s, struct error *err)
             row.value.bytes -= old->value.bytes;
             row.value.more -= old->value.more;
             row.value.extra -= old->value.extra;
+            row.value.rest -= old->value.rest;
         }
-        if (row.value.calls || row.value.bytes || row.value.more || row.value.extra)
+        if (row.value.calls || row.value.bytes || row.value.more || row.value.extra ||
+            row.value.rest)
             e->rows[kept++] = row;
     }
     free(s->before);
@@ -565,7 +567,7 @@ static int run_all(struct probe_state *s, struct error *err)
 
 int probe_begin(const struct probe_options *o, struct probe_result *result, struct error *err)
 {
-    *result = (struct probe_result){.kind = o->kind, .by = o->by};
+    *result = (struct probe_result){.kind = o->kind, .by = o->by, .order = o->order};
     struct probe_state *s = calloc(1, sizeof *s);
     if (!s)
         return error_memory(err);
@@ -604,7 +606,7 @@ void probe_end(struct probe_result *r)
 
 int probe_run(const struct probe_options *o, struct probe_result *result, struct error *err)
 {
-    *result = (struct probe_result){.kind = o->kind, .by = o->by};
+    *result = (struct probe_result){.kind = o->kind, .by = o->by, .order = o->order};
     struct probe_state *s = calloc(1, sizeof *s);
     if (!s)
         return error_memory(err);

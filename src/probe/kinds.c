@@ -73,6 +73,29 @@ int probe_by_parse(const struct probe_kind *kind, const char *text, uint32_t *by
     return 0;
 }
 
+int probe_order_parse(const struct probe_kind *kind, const char *text, uint32_t *order,
+                      struct error *err)
+{
+    char names[256] = "";
+    *order = 0;
+    if (!text)
+        return 0;
+    for (uint32_t i = 0; i < PROBE_VALUES && kind != &probe_kind_arenas; i++) {
+        const char *name = kind->layout.value[i];
+        const size_t n = strlen(names);
+        if (!name)
+            continue;
+        if (!strcmp(name, text)) {
+            *order = i + 1;
+            return 0;
+        }
+        snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", name);
+    }
+    if (!*names)
+        return error_set(err, ERROR_USAGE, " is not for '%s'", kind->name);
+    return error_set(err, ERROR_USAGE, ": '%.64s' is none of %s", text, names);
+}
+
 /* The kinds that a recording can keep: "faults, rss". */
 static const char *stream_names(char *text, size_t room)
 {

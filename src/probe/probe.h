@@ -24,7 +24,7 @@ struct probe_reported;
 /* In the order in which they are listed; NULL at the end. */
 extern const struct probe_kind *const probe_kinds[];
 
-enum { PROBE_VALUES = 4 }; /* calls, bytes, more, extra: struct probe_value */
+enum { PROBE_VALUES = 5 }; /* calls, bytes, more, extra, rest: struct probe_value */
 
 /* What the rows of a kind are. */
 struct probe_layout {
@@ -64,6 +64,11 @@ uint32_t probe_kind_stream_by(const struct probe_kind *k); /* keys that it needs
  * continues the name of the option: ": 'x' is none of ...". */
 int probe_by_parse(const struct probe_kind *kind, const char *text, uint32_t *by,
                    struct error *err);
+
+/* A value of the kind by its name in JSON, as struct probe_options has it in `order`; NULL: 0. -1
+ * with *err, whose text continues the name of the option: ": 'x' is none of ...". */
+int probe_order_parse(const struct probe_kind *kind, const char *text, uint32_t *order,
+                      struct error *err);
 
 /* The kinds of "faults,rss" that a recording can keep, each once. Returns how many, at least 1; -1
  * with *err, whose text continues the name of the option: ": 'x' is none of ...". */
@@ -116,6 +121,8 @@ struct probe_options {
     uint64_t duration_ns;         /* 0: until it ends or is interrupted */
     uint64_t interval_ns;         /* 0: only at the end */
     uint32_t by;                  /* enum probe_by */
+    uint32_t order;               /* one more than the value that groups are sorted by; 0: the kind
+                                     says */
     const char *command;          /* with `all`: only processes of this name; NULL: of any */
     uint32_t frames;              /* of a user stack, at most PROBE_DEPTH_MAX; 0: that many */
     const char *library;          /* path or part of a name; NULL: the one that has malloc */
@@ -187,7 +194,7 @@ struct probe_bystander {
 
 struct probe_result {
     const struct probe_kind *kind;
-    uint32_t by;
+    uint32_t by, order; /* as in the options */
     char source[512];     /* the files that it was attached to */
     uint64_t start_ns;    /* CLOCK_MONOTONIC */
     uint64_t duration_ns; /* that the figures are of: of an interval its own, but since the start of

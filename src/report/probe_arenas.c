@@ -1,5 +1,5 @@
 /* probe_arenas.c - see probe_arenas.h. The lines and the summary are those of the SystemTap script
- * that this kind of probe takes the place of, with sizes for people and nothing said twice. */
+ * that this kind of probe takes the place of, in its units, and nothing is said twice. */
 #include "report/probe_arenas.h"
 
 #include <inttypes.h>
@@ -44,13 +44,11 @@ static const char *parameter_name(int64_t parameter)
 static void print_line(FILE *out, const struct arena_moment *m)
 {
     const char *words = words_of(m->probe);
-    char mmap[HUMAN_TEXT_BYTES], trim[HUMAN_TEXT_BYTES];
     if (!words)
         return;
     if (m->probe == ARENAS_FREE_DYN_THRESHOLDS) {
-        text_printf(out, "%u: New thresholds:: mmap: %s, trim: %s\n", m->tid,
-                    human_size(mmap, (uint64_t)m->argument[0]),
-                    human_size(trim, (uint64_t)m->argument[1]));
+        text_printf(out, "%u: New thresholds:: mmap: %" PRId64 " bytes, trim: %" PRId64 " bytes\n",
+                    m->tid, m->argument[0], m->argument[1]);
         return;
     }
     text_printf(out, "%u: %s", m->tid, words);
@@ -191,17 +189,16 @@ static void print_arenas(FILE *out, const struct arenas_process *p)
 static void print_heaps(FILE *out, const struct arenas_process *p)
 {
     enum { SHOWN = 16 };
-    char size[HUMAN_TEXT_BYTES];
     uint64_t sum = 0;
     for (size_t k = 0; k < p->heaps; k++)
         sum += p->heap[k].bytes;
     if (!p->heaps)
         fputs("Allocated heaps: none\n", out);
     else
-        text_printf(out, "Allocated heaps: %zu, %s\n", p->heaps, human_size(size, sum));
+        text_printf(out, "Allocated heaps: %zu, %" PRIu64 " bytes\n", p->heaps, sum);
     for (size_t k = 0; k < p->heaps && k < SHOWN; k++)
-        text_printf(out, "\t0x%" PRIx64 " -> %s\n", p->heap[k].address,
-                    human_size(size, p->heap[k].bytes));
+        text_printf(out, "\t0x%" PRIx64 " -> %" PRIu64 " bytes\n", p->heap[k].address,
+                    p->heap[k].bytes);
     if (p->heaps > SHOWN)
         text_printf(out, "\tand %zu more\n", p->heaps - SHOWN);
 }
@@ -209,20 +206,17 @@ static void print_heaps(FILE *out, const struct arenas_process *p)
 void probe_arenas_text(FILE *out, const struct probe_result *r)
 {
     const struct arenas *a = r->arenas;
-    char size[HUMAN_TEXT_BYTES];
     print_not_seen(out, a);
     for (size_t i = 0; i < a->processes; i++) {
         const struct arenas_process *p = &a->process[i];
-        const uint64_t grown = (uint64_t)(p->sbrk_bytes < 0 ? -p->sbrk_bytes : p->sbrk_bytes);
         if (a->processes > 1)
             text_printf(out, "Process %u:\n", p->pid);
         print_waits(out, a, p);
         print_arenas(out, p);
         print_heaps(out, p);
-        text_printf(out, "Total sbrk: %s%s\n", p->sbrk_bytes < 0 ? "-" : "",
-                    human_size(size, grown));
-        text_printf(out, "Mmap threshold in the end: %s\n",
-                    human_size(size, p->mmap_threshold_bytes));
+        text_printf(out, "Total sbrk: %" PRId64 " bytes\n", p->sbrk_bytes);
+        text_printf(out, "Mmap threshold in the end: %" PRIu64 " kb\n",
+                    p->mmap_threshold_bytes / 1024);
         print_requests(out, r, p->pid);
     }
 }

@@ -13,7 +13,8 @@ const struct probe_layout *probe_layout(const struct probe_result *r)
 
 uint64_t probe_value(const struct probe_value *v, int which)
 {
-    return which == 0 ? v->calls : which == 1 ? v->bytes : which == 2 ? v->more : v->extra;
+    const uint64_t values[PROBE_VALUES] = {v->calls, v->bytes, v->more, v->extra, v->rest};
+    return values[which];
 }
 
 void probe_value_add(struct probe_value *to, const struct probe_value *v)
@@ -22,6 +23,7 @@ void probe_value_add(struct probe_value *to, const struct probe_value *v)
     to->bytes += v->bytes;
     to->more += v->more;
     to->extra += v->extra;
+    to->rest += v->rest;
 }
 
 static int compare(const struct probe_row *x, const struct probe_row *y)
@@ -80,7 +82,7 @@ int probe_groups_make(struct probe_groups *g, const struct probe_result *r, stru
         probe_value_add(&last->sum.value, &g->rows[i].value);
         probe_value_add(&g->total, &g->rows[i].value);
     }
-    sort_value = probe_layout(r)->order;
+    sort_value = r->order ? (int)r->order - 1 : probe_layout(r)->order;
     if (g->count)
         qsort(g->group, g->count, sizeof *g->group, by_value);
     return 0;

@@ -8,9 +8,11 @@
  *            and after
  *   flood    waits for a byte, then moves the end of the heap FLOOD times up and down; waits again
  *   large    touches LARGE_MB megabytes three times over
- *   swapped  the same, and prints how many major faults getrusage counted
+ *   zeros    the same, and all that it writes is zeros
+ *   swapped  as large, and prints how many major faults getrusage counted
  * No stdio before the numbers are out: its buffers are memory, too. */
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,12 +197,12 @@ static void flood(void)
 }
 
 /* Larger than it may be: what it touches anew comes from swap. */
-static void large(void)
+static void large(bool zeros)
 {
     char *p = pages((size_t)LARGE_MB * 256);
     for (int i = 0; i < 3; i++)
         for (size_t n = 0; n < (size_t)LARGE_MB * 256; n++)
-            p[n * PAGE + (size_t)i * 8] = (char)(n % 255 + 1);
+            p[n * PAGE + (size_t)i * 8] = zeros ? 0 : (char)(n % 255 + 1);
 }
 
 /* The same; says how many major faults that made. */
@@ -208,7 +210,7 @@ static void swapped(void)
 {
     struct rusage before, after;
     getrusage(RUSAGE_SELF, &before);
-    large();
+    large(false);
     getrusage(RUSAGE_SELF, &after);
     printf("%ld\n", after.ru_majflt - before.ru_majflt);
 }
@@ -235,8 +237,8 @@ int main(int argc, char **argv)
         files(argc > 2 ? atoi(argv[2]) : FILES);
     else if (!strcmp(what, "flood"))
         flood();
-    else if (!strcmp(what, "large"))
-        large();
+    else if (!strcmp(what, "large") || !strcmp(what, "zeros"))
+        large(*what == 'z');
     else if (!strcmp(what, "swapped"))
         swapped();
     else

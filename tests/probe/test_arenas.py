@@ -78,11 +78,11 @@ class Notes(Case):
         text = re.sub(r"\b\d{2,6}\b(?=:|$)", "TID", out.stdout, flags=re.M)
         self.assertIn("TID: New heap\nTID: New heap\nTID: Created new arena\n", text)
         self.assertIn("TID: mallopt M_MMAP_THRESHOLD TID\n", text)  # as the number is six digits long
-        self.assertIn("TID: New thresholds:: mmap: 64.0 KB, trim: 128.0 KB\n", text)
+        self.assertIn("TID: New thresholds:: mmap: 65536 bytes, trim: 131072 bytes\n", text)
         self.assertTrue(text.endswith("Contention:\n\tTID: 1 wait\nActive arenas:\n\t0x7f1000000030 <- TID\n"
-                                      "Allocated heaps: 1, 132.0 KB\n\t0x7f1000000000 -> 132.0 KB\n"
-                                      "Total sbrk: 256.0 KB\n"
-                                      f"Mmap threshold in the end: {0x7f1000000000 / 2**40:.1f} TB\n"), text)
+                                      "Allocated heaps: 1, 135168 bytes\n\t0x7f1000000000 -> 135168 bytes\n"
+                                      "Total sbrk: 262144 bytes\n"
+                                      f"Mmap threshold in the end: {0x7f1000000000 // 1024} kb\n"), text)
 
 
 class Agrees:
@@ -300,15 +300,15 @@ class Founding(Case):
         self.assertEqual(out.returncode, 1, out.stderr)  # nothing found
         live, summary = re.split(r"(?m)^arenas: 1 process in .*\n(?:from|  ).*\n(?:  .*\n)*", out.stdout)
         form = r"(\d+: (New heap|Created new arena|failed to allocate on own arena, trying another|" \
-               r"New thresholds:: mmap: [0-9.]+ [KMG]?B, trim: [0-9.]+ [KMG]?B)\n)*"
+               r"New thresholds:: mmap: [0-9]+ bytes, trim: [0-9]+ bytes)\n)*"
         self.assertRegex(live, f"^{form}$")
         made = {m for m in re.findall(r"(?m)^(\d+): Created new arena$", live)}
         self.assertTrue(1 <= len(made) <= 6, live)
         self.assertLessEqual(made, set(re.findall(r"(?m)^(\d+): New heap$", live)))
         self.assertRegex(summary, r"^(Not seen by this source: .*\n)?Contention.*\n(\t\d+: \d+ waits?\n)*"
                                   r"Active arenas:\n(\t\w+ <-( \d+)+\n)+"
-                                  rf"Allocated heaps: {len(made)}, [0-9.]+ [KMG]?B\n(\t0x[0-9a-f]+ -> [0-9.]+ [KMG]?B\n){{{len(made)}}}"
-                                  r"Total sbrk: [0-9.]+ [KMG]?B\nMmap threshold in the end: [0-9.]+ [KMG]?B\n$")
+                                  rf"Allocated heaps: {len(made)}, [0-9]+ bytes\n(\t0x[0-9a-f]+ -> [0-9]+ bytes\n){{{len(made)}}}"
+                                  r"Total sbrk: [0-9]+ bytes\nMmap threshold in the end: [0-9]+ kb\n$")
 
 
 class Losses(Case):

@@ -55,6 +55,15 @@ class Sizes(Case):
         child = min({g["pid"] for g in groups}, key=lambda pid: sum(g["calls"] for g in groups if g["pid"] == pid))
         self.assertEqual(sum(g["calls"] for g in groups if g["pid"] == child), 12345 + CHILD + LEAF)
 
+    def test_in_the_order_of_a_figure(self):
+        orders = []
+        for field in ("calls", "bytes"):
+            groups = self.probe("sizes", "--by", "function", "--order", field, "--", victim("calls_victim"))["groups"]
+            self.assertEqual([g[field] for g in groups], sorted((g[field] for g in groups), reverse=True))
+            orders.append([g["function"] for g in groups])
+        self.assertEqual(sorted(orders[0]), sorted(orders[1]))
+        self.assertNotEqual(*orders)
+
     def test_by_thread(self):
         document = self.probe("sizes", "--by", "thread", "--", victim("calls_victim"))
         calls = sorted(g["calls"] for g in document["groups"])

@@ -289,6 +289,20 @@ class Kernel(Case):
                                 for h in histogram})
         self.assertLessEqual(document["pages_out"], after["pswpout"] - before["pswpout"])
 
+    def test_zeros_from_swap(self):
+        """Pages of zeros come back without being read; newer kernels count them apart."""
+        limited = group(self, 48 << 20)
+        swap_file(self)
+        before = vmstat()
+        if "swpin_zero" not in before:
+            self.skipTest("SKIPPED, LOUDLY: this kernel keeps pages of zeros like others")
+        document = self.probe("swapin", "--", *limited.command(victim("memory_victim"), "zeros"))
+        after = vmstat()
+        self.assertGreater(document["zero_pages_in"], 1000)
+        self.assertLessEqual(document["zero_pages_in"], after["swpin_zero"] - before["swpin_zero"])
+        self.assertEqual(document["zero_pages_in"], sum(p["zero_pages_in"] for p in document["processes"]))
+        self.assertGreaterEqual(document["zero_pages_in"] + document["pages_in"], document["major_faults"] * 9 // 10)
+
     def test_reclaim_at_a_limit(self):
         limited = group(self, 48 << 20)
         swap_file(self)

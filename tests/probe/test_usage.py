@@ -36,6 +36,10 @@ class Usage(unittest.TestCase):
         self.assertIn("'weather' is none of process", self.wrong("sizes", "--by", "process,weather", "/bin/true"))
         self.assertIn("is not for", self.wrong("sizes", "--by", "cache", "/bin/true"))
 
+    def test_order(self):
+        self.assertIn("--order: 'majr' is none of minor, major", self.wrong("faults", "--order", "majr", "/bin/true"))
+        self.assertIn("--order is not for 'arenas'", self.wrong("arenas", "--order", "calls", "/bin/true"))
+
     def test_list(self):
         out = mallow("probe", "calls", "--list", "--", "/bin/true")
         self.assertEqual((out.returncode, out.stderr), (0, ""))
