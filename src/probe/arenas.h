@@ -97,7 +97,7 @@ struct arena_heap *arenas_find_heap(struct arenas_process *p, uint64_t address);
 const char *arenas_name(uint32_t probe);
 /* How many arguments it has. */
 unsigned arenas_argument_count(uint32_t probe);
-/* Whether its first argument is what is set, and the others are what was set before. */
+/* Whether its first argument is a new value of a setting, and the others say how it was before. */
 bool arenas_is_setting(uint32_t probe);
 /* The number of a probe by glibc's name; ARENAS_PROBES when it is none. */
 uint32_t arenas_number(const char *name);

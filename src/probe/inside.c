@@ -182,8 +182,8 @@ static void began(struct telling *t, int64_t option, uint64_t value, uint64_t st
 static void translate(struct inside *in, struct telling *t, const struct mlw_arenas_event *e)
 {
     const uint64_t *v = e->argument;
-    t->event =
-        (struct arenas_event){.pid = e->pid, .tid = e->tid, .time_ns = e->time_ns, .known = ARENAS_ARGUMENTS};
+    t->event = (struct arenas_event){
+        .pid = e->pid, .tid = e->tid, .time_ns = e->time_ns, .known = ARENAS_ARGUMENTS};
     switch (e->what) {
     case MLW_ARENAS_JOINED:
         if (v[1])

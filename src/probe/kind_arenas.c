@@ -95,7 +95,7 @@ static bool read_arguments(struct found *f, const struct static_probe *note,
            (site->known == ARENAS_ARGUMENTS || (site->known && arenas_is_setting(site->probe)));
 }
 
-/* What is lost, where symbols are missing or a form of arguments is not understood. */
+/* Names the losses, where symbols are missing or a form of arguments is not understood. */
 static void say_lost(struct probe_engine *e, struct found *f)
 {
     size_t n = 0;
@@ -105,7 +105,7 @@ static void say_lost(struct probe_engine *e, struct found *f)
         n++;
     }
     if (*f->lost_old) {
-        snprintf(f->unseen[n], sizeof f->unseen[n], "what was set before, of %s", f->lost_old);
+        snprintf(f->unseen[n], sizeof f->unseen[n], "former values of %s", f->lost_old);
         f->not_seen[n] = f->unseen[n];
         n++;
     }
@@ -115,7 +115,7 @@ static void say_lost(struct probe_engine *e, struct found *f)
     if (*f->missing)
         engine_say(e,
                    "%.160s has no symbol %s, at which some of its static probes have arguments; "
-                   "to fix it: apt-get install libc6-dbg (the report says what is not seen)",
+                   "to fix it: apt-get install libc6-dbg (the report names the losses)",
                    f->path, f->missing);
     else
         engine_say(e, "the arguments of some static probes of %.160s are not understood: %s",

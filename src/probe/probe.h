@@ -194,7 +194,7 @@ struct probe_bystander {
 
 struct probe_result {
     const struct probe_kind *kind;
-    uint32_t by, order; /* as in the options */
+    uint32_t by, order;   /* as in the options */
     char source[512];     /* the files that it was attached to */
     uint64_t start_ns;    /* CLOCK_MONOTONIC */
     uint64_t duration_ns; /* that the figures are of: of an interval its own, but since the start of

@@ -56,7 +56,7 @@ class Notes(Case):
         self.assertEqual([e["event"] for e in document["events"]], [name for name, _ in events if name not in lost])
         [test] = [e["arguments"] for e in document["events"] if e["event"] == "mallopt_arena_test"]
         self.assertEqual(test, [2, None])
-        self.assertEqual(document["not_seen"], [", ".join(lost), "what was set before, of mallopt_arena_test"])
+        self.assertEqual(document["not_seen"], [", ".join(lost), "former values of mallopt_arena_test"])
         lines = [line for line in out.stderr.splitlines() if "the probes slow" not in line]
         self.assertEqual(len(lines), 1, out.stderr)
         self.assertIn(f"{library} has no symbol places, at which some of its static probes have arguments", lines[0])
