@@ -12,11 +12,12 @@
  *   guest/redirect.c   functions of the allocator that must not be exported
  *   guest/bindings.c   the ways past us to those that are (bindings.h)
  *   guest/module.c     loaded modules: their symbols and bindings (module.h)
+ *   guest/module_write.c  changes of them
  *   guest/namespace.c  the pid namespace of this process
  *   guest/clock.c      the clock, also where it may not be asked
  *
- * The first five are linked into each library; way.c, bindings.c and module.c into all but
- * libmallow-arenas.so; cxx.c, redirect.c and namespace.c into libmallow-record.so and
+ * The first five are linked into each library; module.c too; way.c, bindings.c and module_write.c
+ * into all but libmallow-arenas.so; cxx.c, redirect.c and namespace.c into libmallow-record.so and
  * libmallow-watch.so, clock.c into libmallow-watch.so and libmallow-arenas.so. What they need of
  * the library that they are in, they ask through the guest_* functions below. Any thread, any
  * signal handler may be inside any of them.
@@ -85,7 +86,7 @@ extern HIDDEN struct next_facts next_facts;
 /* What that member of `next` was found to be: `next` itself may lead to a function of ours that
  * also knows blocks of the small allocator. */
 HIDDEN void *next_behind(void **member);
-/* dlsym(RTLD_NEXT, name), for the functions that follow.c forwards. */
+/* What dlsym(RTLD_NEXT, name) would find, for functions that we forward; dlerror is left alone. */
 HIDDEN void *next_symbol(const char *name);
 /* The same in a library that is loaded already, wherever; NULL when it is not. */
 HIDDEN void *next_loaded(const char *library, const char *name);

@@ -116,5 +116,19 @@ class Stacks(Attached):
                 self.assertLess(max(found[k] - alone[k] for k in alone), 2048)
 
 
+class Asks(Attached):
+    """Programs that would notice a guest (tests/victims/odd.c; the table in docs/design/recorder.md)."""
+    TOOLS = [["record"], ["watch", "--period", "1K"], ["watch", "--guard", "all", "--period", "1K"], ["arenas"]]
+
+    def test_each(self):
+        for mode in ("inherits", "counts", "complains", "errnos", "reserves", "keeps-back", "profiles", "lists", "keys"):
+            self.as_alone([victim("odd"), mode], self.TOOLS)
+        self.as_alone([victim("odd"), "asks-glibc"], [["record"], ["watch"], ["arenas"]])
+
+    def test_attached(self):
+        for mode in ("complains", "errnos", "keeps-back", "asks-glibc"):
+            self.as_alone_attached([victim("odd"), mode])
+
+
 if __name__ == "__main__":
     main()

@@ -78,11 +78,13 @@ void *bindings_original(const char *name)
     return 0;
 }
 
-/* RTLD_NEXT would find ours. */
+/* Behind us stand ours, too, once the bindings have been changed. */
 void *next_symbol(const char *name)
 {
-    void *original = bindings_original(name);
-    return original ? original : dlsym(RTLD_NEXT, name);
+    void *f = bindings_original(name);
+    if (!f)
+        f = module_behind(name);
+    return f ? f : dlsym(RTLD_NEXT, name);
 }
 
 /* ---- changing ---- */

@@ -1,11 +1,7 @@
 /* module.c - loaded modules: see module.h. */
 #include <string.h>
 
-#include "arch/page.h"
 #include "preload/guest/module.h"
-#include "preload/sys.h"
-
-#define PAGE ARCH_PAGE_BYTES
 
 /* The loader has added the base to what the dynamic section says, but for the vdso's. */
 static uint64_t place(const struct dl_phdr_info *info, uint64_t at)
@@ -98,6 +94,38 @@ Elf64_Sym *module_default(const struct module *m, const char *name)
     return s;
 }
 
+struct search {
+    const char *name;
+    bool behind; /* our module has been passed */
+    void *found;
+};
+
+static int search_in(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    static const char own;
+    struct search *s = (struct search *)arg;
+    struct module m;
+    (void)size;
+    if (module_holds(info, (uint64_t)&own)) {
+        s->behind = true;
+        return 0;
+    }
+    const Elf64_Sym *f = s->behind && module_read(info, &m) ? module_default(&m, s->name) : 0;
+    if (f)
+        s->found = (void *)(info->dlpi_addr + f->st_value);
+    return f != 0;
+}
+
+void *module_behind(const char *name)
+{
+    struct search s = {.name = name};
+#ifdef MALLOW_ATTACHED
+    s.behind = true;
+#endif
+    dl_iterate_phdr(search_in, &s);
+    return s.found;
+}
+
 uint32_t module_symbols(const struct module *m)
 {
     if (!m->hash)
@@ -121,62 +149,4 @@ uint64_t module_word(const struct module *m, const Elf64_Rela *r)
                    at % sizeof at == 0
                ? at
                : 0;
-}
-
-/* How the loader has left the page of a word of the module; -1: not its memory. */
-static int protection(const struct dl_phdr_info *info, uint64_t at)
-{
-    int now = -1;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        const Elf64_Phdr *p = &info->dlpi_phdr[i];
-        const uint64_t start = info->dlpi_addr + p->p_vaddr;
-        if (p->p_type == PT_LOAD && at - start < p->p_memsz)
-            now = (p->p_flags & PF_R ? PROT_READ : 0) | (p->p_flags & PF_W ? PROT_WRITE : 0) |
-                  (p->p_flags & PF_X ? PROT_EXEC : 0);
-    }
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        const Elf64_Phdr *p = &info->dlpi_phdr[i];
-        const uint64_t start = info->dlpi_addr + p->p_vaddr, end = start + p->p_memsz;
-        if (p->p_type == PT_GNU_RELRO && at >= (start & ~(PAGE - 1)) && at < (end & ~(PAGE - 1)))
-            return now & ~PROT_WRITE;
-    }
-    return now;
-}
-
-void module_close(struct module_pages *p)
-{
-    if (p->end && sys_mprotect((void *)p->start, p->end - p->start, p->was))
-        p->failed = true;
-    p->end = 0;
-}
-
-bool module_open(struct module_pages *p, const struct dl_phdr_info *info, uint64_t start,
-                 uint64_t end)
-{
-    if (p->end && start >= p->start && end <= p->end)
-        return true;
-    const int was = protection(info, start);
-    if (was < 0)
-        return false;
-    module_close(p);
-    if (was & PROT_WRITE)
-        return true;
-    const uint64_t first = start & ~(PAGE - 1), bytes = ((end + PAGE - 1) & ~(PAGE - 1)) - first;
-    if (sys_mprotect((void *)first, bytes, was | PROT_READ | PROT_WRITE))
-        return false;
-    p->start = first;
-    p->end = first + bytes;
-    p->was = was;
-    return true;
-}
-
-void module_write(struct module_pages *p, const struct dl_phdr_info *info, uint64_t at,
-                  uint64_t value)
-{
-    if (at % sizeof value || !module_open(p, info, at, at + sizeof value)) {
-        p->failed = true;
-        return;
-    }
-    __atomic_store_n((uint64_t *)at, value, __ATOMIC_RELEASE);
-    p->changed++;
 }

@@ -39,6 +39,11 @@ static inline bool module_defines(const Elf64_Sym *s)
 /* The address of a word that the loader fills in with the address of a symbol; 0: another kind. */
 HIDDEN uint64_t module_word(const struct module *m, const Elf64_Rela *r);
 
+/* The first function of that name behind us in the order in which names are searched for (of a
+ * library that is attached: of all), in its default version; NULL: none, or one that has to be
+ * asked for its address. In place of dlsym, which takes back what dlerror has to say. */
+HIDDEN void *module_behind(const char *name);
+
 /* Pages that are writable for our sake, and what became of the writing. Zero to begin with. */
 struct module_pages {
     uint64_t start, end; /* end 0: none */

@@ -9,6 +9,7 @@
 
 #include "arch/page.h"
 #include "preload/guest.h"
+#include "preload/guest/module.h"
 #include "preload/sys.h"
 
 #define BOOT_BYTES       65536u
@@ -208,7 +209,11 @@ void *next_behind(void **member)
 }
 
 /* bindings.c has its own: RTLD_NEXT would find ours. */
-__attribute__((weak)) void *next_symbol(const char *name) { return dlsym(RTLD_NEXT, name); }
+__attribute__((weak)) void *next_symbol(const char *name)
+{
+    void *f = module_behind(name);
+    return f ? f : dlsym(RTLD_NEXT, name);
+}
 
 static const char *base_name(const char *path)
 {
