@@ -1,5 +1,7 @@
 /* kind_rss.c - `probe rss`: the resident size of processes, exactly, as it changes. */
 #include <bpf/bpf.h>
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +25,8 @@ static uint64_t page_bytes(void)
     return bytes;
 }
 
-/* The current size of a running process: the kernel reports changes only. */
-static void seed(struct probe_engine *e)
+/* The current size of a running process: the kernel reports changes only. False: no room for it. */
+static bool seed(struct probe_engine *e, uint32_t pid)
 {
     static const struct {
         const char *name;
@@ -35,35 +37,59 @@ static void seed(struct probe_engine *e)
                  {"VmSwap:", RSS_SWAP}};
     char text[8192];
     struct rss_process p = {0};
-    if (proc_read((pid_t)e->pid, "status", text, sizeof text) <= 0)
-        return;
+    if (proc_read((pid_t)pid, "status", text, sizeof text) <= 0)
+        return true;
     const char *name = proc_status_field(text, "Name:");
     if (name)
         snprintf(p.command, sizeof p.command, "%.*s", (int)strcspn(name, "\n"), name);
+    const char *wanted = e->options->command;
+    if (wanted && strncmp(wanted, p.command, sizeof p.command - 1) != 0)
+        return true;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         unsigned long kib;
         if (proc_status_numbers(text, lines[i].name, &kib, 1))
             p.peak[lines[i].kind] = p.pages[lines[i].kind] = kib * 1024 / page_bytes();
     }
     p.peak_resident = p.pages[RSS_ANONYMOUS] + p.pages[RSS_FILE] + p.pages[RSS_SHARED];
-    if (p.peak_resident)
-        bpf_map_update_elem(engine_map(e, "resident"), &e->pid, &p, BPF_NOEXIST);
+    return !p.peak_resident ||
+           !bpf_map_update_elem(engine_map(e, "resident"), &pid, &p, BPF_NOEXIST) ||
+           errno == EEXIST;
+}
+
+/* Those that are there already, of which some may never change. */
+static void seed_all(struct probe_engine *e)
+{
+    const int targets = engine_map(e, "targets");
+    size_t lost = 0;
+    DIR *proc = opendir("/proc");
+    for (const struct dirent *d; proc && (d = readdir(proc));) {
+        const uint32_t pid = (uint32_t)strtoul(d->d_name, NULL, 10);
+        uint32_t state;
+        if (pid && pid != (uint32_t)getpid() &&
+            (e->options->all || !bpf_map_lookup_elem(targets, &pid, &state)))
+            lost += !seed(e, pid);
+    }
+    if (proc)
+        closedir(proc);
+    if (lost)
+        engine_say(e, "%zu processes are not listed unless they change: there are too many", lost);
 }
 
 static int rss_attach(struct probe_engine *e, struct error *err)
 {
-    if (e->options->pid)
-        seed(e);
     static const char *const names[] = {[RSS_FILE] = "file",
                                         [RSS_ANONYMOUS] = "anonymous",
                                         [RSS_SWAP] = "swap",
                                         [RSS_SHARED] = "shared",
                                         [RESIDENT] = "resident"};
     engine_source(e, "the tracepoint rss_stat");
-    return engine_add_names(e, names, sizeof names / sizeof *names, err) ||
-                   engine_attach_tracepoints(e, err)
-               ? -1
-               : 0;
+    if (engine_add_names(e, names, sizeof names / sizeof *names, err) ||
+        engine_attach_tracepoints(e, err))
+        return -1;
+    /* One that changes meanwhile has its row already. Of a stream, nothing but changes is sent. */
+    if (!e->options->stream && (e->options->all || e->options->pid))
+        seed_all(e);
+    return 0;
 }
 
 static void rss_event(struct probe_engine *e, const void *data, size_t size)

@@ -196,6 +196,30 @@ class Kernel(Case):
                 resident = int(f.read().split()[1]) * PAGE
             self.assertLessEqual(abs(document["processes"][0]["resident_bytes"] - resident), 256 * PAGE)
 
+    def test_rss_of_all_lists_who_does_nothing(self):
+        """And of a name, or of a process with the children that it has."""
+        with idle() as p, subprocess.Popen(["sh", "-c", "cat; :"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as shell:
+            self.addCleanup(shell.kill)
+            for _ in range(12000):
+                with open(f"/proc/{shell.pid}/task/{shell.pid}/children", encoding="ascii") as f:
+                    child = f.read().split()
+                if child:
+                    break
+            child = int(child[0])
+            reads(child)
+            for options, listed, others in ((["-a"], {p.pid, shell.pid, child}, set()), (["-a", "--comm", "cat"], {p.pid, child}, {shell.pid}),
+                                            (["-p", str(shell.pid)], {shell.pid, child}, {p.pid})):
+                found = {row["pid"]: row for row in self.probe("rss", "-d", "100ms", *options)["processes"]}
+                self.assertLessEqual(listed, set(found))
+                self.assertEqual(others & set(found), set())
+                for pid in listed:
+                    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+                        status = dict(line.split(":", 1) for line in f)
+                    self.assertEqual(found[pid]["comm"], status["Name"].strip())
+                    self.assertEqual(found[pid]["anonymous_bytes"] + found[pid]["swap_bytes"],
+                                     (int(status["RssAnon"].split()[0]) + int(status["VmSwap"].split()[0])) * 1024)
+            shell.stdin.close()
+
     def test_slab(self):
         def talk(p, probe):
             self.go(p, probe)
