@@ -57,6 +57,10 @@ static void begin(struct json *j, const struct watch_process *p, const char *kin
     json_number(j, "dropped", watch_dropped(p));
     json_number(j, "dropped_bytes", p->counters.dropped_weight);
     json_number(j, "stacks_without_room", p->counters.crowded);
+    if (p->outside) { /* the library's own word is not asked */
+        json_null(j, "unguarded");
+        return;
+    }
     json_open_array(j, "unguarded");
     for (unsigned i = 0; i < SEGMENT_UNGUARDED; i++)
         if (p->segment.head.unguarded >> i & 1)

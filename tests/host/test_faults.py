@@ -133,7 +133,7 @@ class Faults(Case):
                 refused += b"could not be redirected" in run([MALLOW, "report", self.file]).out
             if os.path.exists(self.file):
                 os.unlink(self.file)
-        self.assertGreaterEqual(refused, 10, "each change of five takes two calls")
+        self.assertGreaterEqual(refused, 2, "opening the pages of its symbols failed, and closing them")
 
     def test_confined(self):
         self.sweep("confine", "only")

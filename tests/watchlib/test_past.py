@@ -77,6 +77,23 @@ class Past(WatchCase):
                 alone = self.same([shutil.which(argv[0]), *argv[1:]])
                 self.assertEqual((alone.rc, alone.out), (0, b"ok\n"), alone.err)
 
+    def test_between_threads_forks_and_signals(self):
+        """Each block is whole, whoever makes, resizes and releases it; and its sample ends with it."""
+        for name, behind in ALLOCATORS.items():
+            past = ["past"] if name == "glibc" else []  # libc's free takes no block of another allocator
+            for settings in ({"period": 1, "guard": "all", "memory": "16M"},
+                             {"period": 1, "guard": "50%", "guard_side": "both", "memory": "256K"},
+                             {"period": 300, "guard": "off"}):
+                if behind is None:
+                    continue
+                with self.subTest(allocator=name, settings=settings):
+                    r = self.watched([victim("crossing"), "3000", *past], settings=settings,
+                                     library=f"{LIBRARY} {behind}".strip())
+                    self.assertEqual((r.rc, r.out, r.err), (0, b"whole\n", b""))
+                    first = self.segments[0]
+                    self.assertLess(len(first.samples()), 100)
+                    self.assertEqual([s.errors() for s in self.segments if s.errors()], [])
+
     def test_a_second_namespace(self):
         """Its libc has a free that nothing leads to us: from then on nothing is guarded, and it is said."""
         argv = [victim("past"), "namespace", PLUGIN]

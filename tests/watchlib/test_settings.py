@@ -183,7 +183,7 @@ class Limits(WatchCase):
         grown = resident({"period": 100, "guard": "off"}) - plain
         self.assertLess(grown, 4096, "KiB")
         grown = resident({}) - plain
-        self.assertLess(grown, 2560, "KiB at the default period: mostly freed blocks kept for the next")
+        self.assertLess(grown, 2048, "KiB at the default period")
 
     def run_one(self, script, settings):
         argv, env = [PYTHON, "-c", script], {"PYTHONMALLOC": "malloc"}

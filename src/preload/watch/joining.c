@@ -65,8 +65,7 @@ char *watch_decimal(char *to, uint64_t v)
 }
 
 /* Tables in proportion to the memory that we may have. The parts add up to somewhat less than it
- * when all are full: tables here and in the segment, unwinding, memory kept for the next samples.
- */
+ * when all are full: tables here and in the segment, addresses, unwinding. */
 void watch_make_plan(uint64_t memory)
 {
     struct segment_plan *plan = &watcher.plan;
