@@ -187,6 +187,8 @@ int engine_say_bystanders(struct probe_engine *e, const char *path, struct error
 {
     if (!e->options->kind->uses_library || (e->options->all && !e->options->command))
         return 0; /* every process is meant */
+    if (e->options->call)
+        return 0; /* `record -p` says it in words of its own */
     for (size_t i = 0; i < e->bystander_count; i++)
         if (!strcmp(e->bystanders[i].path, path))
             return 0; /* the probes before these are of the same file */
