@@ -27,6 +27,7 @@ enum {
     RED_ZONE = 128,
     CALL_STOP = SIGTRAP | 0x80,
     RSEQ_CS_OFFSET = 8,
+    REAP_MS = 1000,
     STOP_LIMIT_MS = 1000 /* of a busy machine; then another thread is asked */
 };
 
@@ -55,8 +56,10 @@ static bool is_late(pid_t tid)
 static void let_late_go(pid_t tid, int status)
 {
     struct user_regs_struct r;
-    const int signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
-    if (!signal && !ptrace(PTRACE_GETREGS, tid, NULL, &r) && arch_stop_undo(&r))
+    const bool is_event = status >> 16 != 0;
+    const int signal = is_event ? 0 : WSTOPSIG(status);
+    if (status >> 16 == PTRACE_EVENT_STOP && !ptrace(PTRACE_GETREGS, tid, NULL, &r) &&
+        arch_stop_undo(&r))
         ptrace(PTRACE_SETREGS, tid, NULL, &r);
     ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal); // NOLINT
 }
@@ -72,6 +75,13 @@ static void look_at_late(void)
             let_late_go(got, status);
         late.tid[i] = late.tid[--late.count];
     }
+}
+
+bool borrow_interrupted(void)
+{
+    sigset_t pending;
+    sigpending(&pending);
+    return sigismember(&pending, SIGTERM);
 }
 
 /* Each stop of the thread raises SIGCHLD here, which is blocked; if it does not, it is looked at
@@ -98,11 +108,62 @@ static pid_t wait_until(pid_t tid, int *status, uint64_t limit_ns)
         if (got == tid || (got < 0 && errno != EINTR))
             return got;
         const uint64_t now = clock_monotonic_ns();
-        if (now > until)
+        if (now > until || borrow_interrupted())
             return 0;
         await_news(until - now);
     }
 }
+
+/* A thread that died while it was held is there until we have waited for it. An exec of another
+ * thread of the process waits for that, and holds what the next attachment needs. */
+static void reap(pid_t tid)
+{
+    const uint64_t until = clock_monotonic_ns() + REAP_MS * 1000000ull;
+    for (;;) {
+        int status;
+        const pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+        if ((got < 0 && errno != EINTR) || (got == tid && !WIFSTOPPED(status)) ||
+            clock_monotonic_ns() > until)
+            return;
+        if (got == tid) /* it lives, and is not ours any more */
+            ptrace(PTRACE_DETACH, tid, NULL, NULL);
+        else
+            await_news(LOOK_NS);
+    }
+}
+
+/* The kernel makes an attachment wait for an exec of the process, and the exec for the end of its
+ * threads, of which some may be in `late`: they are waited for in a handler. */
+static void on_child(int number)
+{
+    const int saved = errno;
+    (void)number;
+    for (unsigned i = 0; i < late.count; i++) {
+        siginfo_t about;
+        waitid(P_PID, (id_t)late.tid[i], &about, WEXITED | WNOHANG | __WALL);
+    }
+    errno = saved;
+}
+
+static long seize(pid_t tid)
+{
+    struct sigaction handled = {.sa_handler = on_child}, was;
+    sigset_t child;
+    if (!late.count)
+        return ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC);
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigaction(SIGCHLD, &handled, &was);
+    sigprocmask(SIG_UNBLOCK, &child, NULL);
+    const long r = ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC);
+    const int refused = errno;
+    sigprocmask(SIG_BLOCK, &child, NULL);
+    sigaction(SIGCHLD, &was, NULL);
+    errno = refused;
+    return r;
+}
+
+static bool has_executed(int status) { return status >> 16 == PTRACE_EVENT_EXEC; }
 
 enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t tid, bool *waits)
 {
@@ -114,7 +175,7 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
     look_at_late();
     if (is_late(tid))
         return BORROW_LATE;
-    if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD))
+    if (seize(tid))
         return errno == ESRCH ? BORROW_GONE : BORROW_REFUSED;
     b->since_ns = clock_monotonic_ns();
     ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
@@ -129,6 +190,11 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
         b->gone = true;
         return BORROW_GONE;
     }
+    if (has_executed(status)) { /* the new image goes on as if nothing had been */
+        ptrace(PTRACE_DETACH, tid, NULL, NULL);
+        b->gone = true;
+        return BORROW_GONE;
+    }
     if (status >> 16 == PTRACE_EVENT_STOP) {
         if (is_stop_signal(WSTOPSIG(status)))
             return BORROW_GROUP;
@@ -136,8 +202,11 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
         b->signal = WSTOPSIG(status);
     }
     if (ptrace(PTRACE_GETREGS, tid, NULL, &b->registers) ||
-        ptrace(PTRACE_GETSIGMASK, tid, sizeof b->mask, &b->mask))
+        ptrace(PTRACE_GETSIGMASK, tid, sizeof b->mask, &b->mask)) {
+        reap(tid);
+        b->gone = true;
         return BORROW_GONE;
+    }
     struct user_regs_struct *r = &b->registers;
     if (!b->signal && arch_stop_undo(r))
         ptrace(PTRACE_SETREGS, tid, NULL, r);
@@ -268,7 +337,9 @@ static bool to_call_stop(struct borrowed *b, uint64_t until_ns)
         const pid_t got = wait_until(b->tid, &status, now < until_ns ? until_ns - now : 0);
         if (got == 0)
             return false;
-        if (got != b->tid || !WIFSTOPPED(status)) {
+        if (got == b->tid && WIFSTOPPED(status) && has_executed(status))
+            ptrace(PTRACE_DETACH, b->tid, NULL, NULL);
+        if (got != b->tid || !WIFSTOPPED(status) || has_executed(status)) {
             b->gone = true;
             return false;
         }
@@ -325,6 +396,11 @@ static bool answered(const struct borrowed *b, uint64_t at, uint64_t token,
  * the library: one that comes anyway is for its own code, in which it is again. */
 static bool let_go_on(struct borrowed *b, int status)
 {
+    if (has_executed(status)) {
+        ptrace(PTRACE_DETACH, b->tid, NULL, NULL);
+        b->gone = true;
+        return false;
+    }
     const bool signal = status >> 16 != PTRACE_EVENT_STOP,
                group = !signal && is_stop_signal(WSTOPSIG(status));
     b->gone |= ptrace(group ? PTRACE_LISTEN : PTRACE_CONT, b->tid, NULL,
@@ -369,7 +445,7 @@ bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct bor
     const uint64_t until_ns = clock_monotonic_ns() + q->limit_ns;
     if (!enter(b, function, q->argument, 0) || !go_on(b, PTRACE_CONT))
         return false;
-    while (clock_monotonic_ns() < until_ns) {
+    while (clock_monotonic_ns() < until_ns && !borrow_interrupted()) {
         int status;
         if (answered(b, q->answer_at, q->token, answer)) {
             take_back(b, q->answer_at, q->token, until_ns);
@@ -428,17 +504,20 @@ static void put_back(struct borrowed *b)
 
 void borrow_end(struct borrowed *b)
 {
-    if (b->gone)
+    if (b->gone) {
+        reap(b->tid);
         return;
+    }
     if (b->called)
         put_back(b);
-    ptrace(PTRACE_DETACH, b->tid, NULL, (void *)(intptr_t)b->signal); // NOLINT
+    if (ptrace(PTRACE_DETACH, b->tid, NULL, (void *)(intptr_t)b->signal)) // NOLINT
+        reap(b->tid);
     b->gone = true;
 }
 
 void borrow_leave(uint64_t limit_ns)
 {
     const uint64_t until_ns = clock_monotonic_ns() + limit_ns;
-    for (look_at_late(); late.count && clock_monotonic_ns() < until_ns;)
+    for (look_at_late(); late.count && clock_monotonic_ns() < until_ns && !borrow_interrupted();)
         await_news(LOOK_NS);
 }

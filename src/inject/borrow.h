@@ -63,7 +63,10 @@ struct borrow_request {
 bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct borrow_request *q,
                          struct mlw_attach_answer *answer);
 
-/* Lets the thread go on where it was. */
+/* SIGTERM, which is blocked, has come: all that waits here gives up at its next look. */
+bool borrow_interrupted(void);
+
+/* Lets the thread go on where it was. One that died is waited for. */
 void borrow_end(struct borrowed *b);
 
 /* Waits for the threads that did not stop in time. One that is still in the kernel after that goes

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@
 #include "inject/reasons.h"
 #include "inject/refuse.h"
 #include "inject/safe.h"
+#include "trust/process.h"
 
 enum { PATH_ROOM = BORROW_ROOM - sizeof(struct mlw_attach), RTLD_NOW_FLAG = 2, STAY_MS = 1000 };
 #define PATIENCE_NS 15000000000ull
@@ -31,6 +33,9 @@ enum { PATH_ROOM = BORROW_ROOM - sizeof(struct mlw_attach), RTLD_NOW_FLAG = 2, S
 #define STOPS_LEAST 1000u          /* a busy machine gets up to LEAVING_NS for so many */
 #define CALL_NS     30000000000ull
 #define LATE_NS     10000000000ull
+#define WORKER_NS   240000000000ull /* all of the above, and more: it hangs */
+#define GRACE_NS    1000000000ull   /* for a worker that was asked to end */
+#define ASKED_MS    50              /* so often a signal is looked for */
 
 struct work {
     pid_t pid;
@@ -41,6 +46,7 @@ struct work {
     struct borrowed thread;
     const char *why; /* the last thread that was looked at could not be borrowed */
     int refusal;     /* errno, of the last thread that the kernel did not let be stopped */
+    bool changed;    /* the process executed another program */
 };
 
 /* ---- which thread ---- */
@@ -119,6 +125,7 @@ enum attempt {
     ATTEMPT_UNSAFE,
     ATTEMPT_LATE,
     ATTEMPT_GONE,
+    ATTEMPT_CHANGED, /* the process has another image by now */
     ATTEMPT_REFUSED,
     ATTEMPT_FAILED
 };
@@ -139,6 +146,11 @@ static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
         reasons_refuse(w->pid, INJECT_STOPPED, NULL, err);
         return ATTEMPT_FAILED;
     default: break;
+    }
+    /* It stands still, so its image stays what it is until it goes on, or dies. */
+    if (!injected_same(&w->target, tid)) {
+        borrow_end(b);
+        return ATTEMPT_CHANGED;
     }
     w->why = b->signal                            ? "a signal is on its way to it"
              : waits && !safe_wait(&b->registers) ? "it waits, perhaps for or under a lock"
@@ -161,6 +173,19 @@ static bool has_patience(const struct work *w, uint64_t begun_ns)
     return passed_ns < (w->result.stops < STOPS_LEAST ? LEAVING_NS : PATIENCE_NS);
 }
 
+static int say_changed(const struct work *w, struct error *err)
+{
+    return error_set(err, ERROR_UNSUPPORTED,
+                     "process %d executed another program meanwhile; nothing was changed in it",
+                     (int)w->pid);
+}
+
+static int say_interrupted(const struct work *w, struct error *err)
+{
+    return error_set(err, ERROR_UNSUPPORTED, "interrupted while attaching to process %d",
+                     (int)w->pid);
+}
+
 static int borrow_any(struct work *w, struct error *err)
 {
     const uint64_t begun_ns = clock_monotonic_ns();
@@ -181,15 +206,18 @@ static int borrow_any(struct work *w, struct error *err)
                 w->result.tid = list[i].tid;
             refused += a == ATTEMPT_REFUSED;
             late += a == ATTEMPT_LATE;
-            if (a == ATTEMPT_HELD || a == ATTEMPT_FAILED) {
+            if (a == ATTEMPT_HELD || a == ATTEMPT_FAILED || a == ATTEMPT_CHANGED) {
                 free(list);
-                return a == ATTEMPT_HELD ? 0 : -1;
+                w->changed = a == ATTEMPT_CHANGED;
+                return a == ATTEMPT_HELD ? 0 : w->changed ? say_changed(w, err) : -1;
             }
         }
         free(list);
         stuck = count && late == count;
         if (count && refused == count) /* not of one alone: it may just be ending */
             return refuse_process(w->pid, err) ? -1 : refuse_trace(w->pid, w->refusal, err);
+        if (borrow_interrupted())
+            return say_interrupted(w, err);
         if (kill(w->pid, 0) && errno == ESRCH)
             return error_set(err, ERROR_USAGE, "process %d has ended meanwhile", (int)w->pid);
         const struct timespec brief = {.tv_nsec =
@@ -321,8 +349,18 @@ static int sees_library(const struct work *w, struct error *err)
 static int check(struct work *w, bool *loading, struct error *err)
 {
     struct injected *t = &w->target;
-    if (refuse_process(w->pid, err) || injected_open(t, w->pid, err))
+    injected_hold(t, w->pid); /* before anything is asked: the answers are this image's */
+    if (refuse_process(w->pid, err) || injected_refresh(t, err))
         return -1;
+    if (t->memory < 0)
+        return refuse_trace(w->pid, EPERM, err);
+    if (!t->image.bytes)
+        return error_set(err, ERROR_UNSUPPORTED, "process %d has no auxiliary vector to know it by",
+                         (int)w->pid);
+    if (!injected_same(t, 0)) {
+        w->changed = true;
+        return say_changed(w, err);
+    }
     *loading = !injected_module(t, w->library);
     if (!w->o)
         return refuse_image(t, false, w->library, err);
@@ -339,7 +377,7 @@ static uint64_t processor_ns(const struct work *w)
     return proc_read(w->pid, name, text, sizeof text) > 0 ? strtoull(text, NULL, 10) : 0;
 }
 
-static int run(struct work *w, struct error *err)
+static int attach(struct work *w, struct error *err)
 {
     struct injected *t = &w->target;
     bool loading;
@@ -365,6 +403,27 @@ static int run(struct work *w, struct error *err)
     return status;
 }
 
+/* A process that becomes another program meanwhile is asked everything anew, unless that is another
+ * user's: that one was not asked for. */
+static int run(struct work *w, struct error *err)
+{
+    enum { TRIES = 4 };
+    struct trust_process first, now;
+    struct error ignored;
+    int status = -1;
+    if (trust_process(w->pid, &first, err))
+        return -1;
+    for (unsigned i = 0; i < TRIES; i++) {
+        w->changed = false;
+        status = attach(w, err);
+        if (!w->changed || borrow_interrupted() || trust_process(w->pid, &now, &ignored) ||
+            memcmp(first.uid, now.uid, sizeof now.uid) != 0)
+            break;
+        injected_close(&w->target);
+    }
+    return status;
+}
+
 struct answered {
     int status;
     struct inject_result result;
@@ -375,11 +434,50 @@ static void child(struct work *w, int to)
 {
     struct answered a = {.status = -1};
     signal(SIGCHLD, SIG_DFL); /* it is blocked, and waited for */
+    signal(SIGTERM, SIG_DFL); /* blocked, too: borrow_interrupted */
     a.status = run(w, &a.err);
     borrow_leave(LATE_NS);
     a.result = w->result;
     const ssize_t n = write(to, &a, sizeof a);
     _exit(n == (ssize_t)sizeof a ? 0 : 1);
+}
+
+/* A signal that asks this process to end has come. It stays pending: what it does is its handler's.
+ */
+static bool is_asked_to_end(const sigset_t *before)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    sigset_t pending;
+    sigpending(&pending);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct sigaction now;
+        if (sigismember(&pending, ends[i]) && !sigismember(before, ends[i]) &&
+            !sigaction(ends[i], NULL, &now) && now.sa_handler != SIG_IGN)
+            return true;
+    }
+    return false;
+}
+
+/* Until the worker has answered or ended. One that is asked to end, and that then has not, or that
+ * takes too long, is killed, which leaves the process as inject.h says: false. */
+static bool await_answer(pid_t worker, int from, const sigset_t *before)
+{
+    const uint64_t last_ns = clock_monotonic_ns() + WORKER_NS;
+    uint64_t asked_ns = 0;
+    for (;;) {
+        struct pollfd answer = {.fd = from, .events = POLLIN};
+        if (poll(&answer, 1, ASKED_MS) > 0)
+            return true;
+        const uint64_t now = clock_monotonic_ns();
+        if (!asked_ns && is_asked_to_end(before)) {
+            asked_ns = now;
+            kill(worker, SIGTERM);
+        }
+        if (now > last_ns || (asked_ns && now - asked_ns > GRACE_NS)) {
+            kill(worker, SIGKILL);
+            return false;
+        }
+    }
 }
 
 static int inject(pid_t pid, const struct inject_options *o, const char *library,
@@ -411,9 +509,10 @@ static int inject(pid_t pid, const struct inject_options *o, const char *library
     free(w);
     close(ends[1]);
     ssize_t n = 0;
+    bool ended_by_us = false;
     if (worker > 0) {
-        while ((n = read(ends[0], &a, sizeof a)) < 0 && errno == EINTR)
-            ;
+        ended_by_us = !await_answer(worker, ends[0], &before);
+        n = read(ends[0], &a, sizeof a);
         while (waitpid(worker, &status, 0) < 0 && errno == EINTR)
             ;
     }
@@ -423,7 +522,10 @@ static int inject(pid_t pid, const struct inject_options *o, const char *library
         return error_system(err, "cannot fork");
     if (n != (ssize_t)sizeof a)
         return error_set(err, ERROR_UNSUPPORTED,
-                         "the process that was to attach to process %d ended", (int)pid);
+                         ended_by_us ? "interrupted while attaching to process %d: its thread goes "
+                                       "on by itself"
+                                     : "the process that was to attach to process %d ended",
+                         (int)pid);
     *result = a.result;
     if (a.status)
         *err = a.err;
@@ -474,7 +576,8 @@ bool inject_is_there(pid_t pid, const char *library)
 {
     struct injected t;
     struct error ignored;
-    const bool there = !injected_open(&t, pid, &ignored) && injected_module(&t, library);
+    injected_hold(&t, pid);
+    const bool there = !injected_refresh(&t, &ignored) && injected_module(&t, library);
     injected_close(&t);
     return there;
 }

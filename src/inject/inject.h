@@ -11,8 +11,14 @@
  * this process lives, it puts everything back itself, and an interrupted system call goes on as if
  * nothing had been.
  *
- * Blocks this process's signals meanwhile. One thread; the caller must not be waiting for other
- * tracees. */
+ * A process may execute another program at any moment. Its memory is read and written by one
+ * descriptor, which stays with the image that it was opened for; facts about an image are used
+ * after a stop only when the process still has it. A new image is asked anew, if it is the same
+ * user's.
+ *
+ * Blocks this process's signals meanwhile. SIGINT, SIGTERM and SIGHUP make the attachment end
+ * within about a second, and stay pending for the caller. One thread; the caller must not be
+ * waiting for other tracees. */
 #ifndef MALLOW_INJECT_INJECT_H
 #define MALLOW_INJECT_INJECT_H
 

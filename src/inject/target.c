@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -23,14 +24,77 @@
 
 bool injected_read(const struct injected *t, uint64_t at, void *to, size_t bytes)
 {
-    struct iovec here = {to, bytes}, there = {(void *)at, bytes}; // NOLINT
-    return process_vm_readv(t->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+    return at <= INT64_MAX && pread(t->memory, to, bytes, (off_t)at) == (ssize_t)bytes;
 }
 
 bool injected_write(const struct injected *t, uint64_t at, const void *from, size_t bytes)
 {
-    struct iovec here = {(void *)(uintptr_t)from, bytes}, there = {(void *)at, bytes}; // NOLINT
-    return process_vm_writev(t->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+    return at <= INT64_MAX && pwrite(t->memory, from, bytes, (off_t)at) == (ssize_t)bytes;
+}
+
+/* ---- the image ---- */
+
+static ssize_t read_vector(const struct injected *t, uint8_t *to, size_t room)
+{
+    const int fd = openat(t->directory, "auxv", O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, to, room);
+    if (fd >= 0)
+        close(fd);
+    return n;
+}
+
+/* Where the vector says that the random bytes are; 0: nowhere. */
+static uint64_t random_of(const uint8_t *vector, size_t bytes)
+{
+    for (Elf64_auxv_t a; bytes >= sizeof a; vector += sizeof a, bytes -= sizeof a) {
+        memcpy(&a, vector, sizeof a);
+        if (a.a_type == AT_RANDOM)
+            return a.a_un.a_val;
+    }
+    return 0;
+}
+
+void injected_hold(struct injected *t, pid_t pid)
+{
+    char path[64];
+    *t = (struct injected){.pid = pid, .wanted = -1};
+    snprintf(path, sizeof path, "/proc/%d", (int)pid);
+    t->directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    t->memory = openat(t->directory, "mem", O_RDWR | O_CLOEXEC);
+    struct image *i = &t->image;
+    const ssize_t n = read_vector(t, i->vector, sizeof i->vector);
+    i->random_at = n > 0 ? random_of(i->vector, (size_t)n) : 0;
+    if (i->random_at && injected_read(t, i->random_at, i->random, sizeof i->random))
+        i->bytes = (size_t)n;
+}
+
+/* The same bytes of the image that the process has now, by another way than our descriptor. */
+static bool read_random(const struct injected *t, pid_t tid, uint64_t to[2])
+{
+    if (!tid) {
+        const int fd = openat(t->directory, "mem", O_RDONLY | O_CLOEXEC);
+        const bool read = fd >= 0 && pread(fd, to, 16, (off_t)t->image.random_at) == 16;
+        if (fd >= 0)
+            close(fd);
+        return read;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        /* the system call: the C library's function gives the word as its result */
+        if (syscall(SYS_ptrace, PTRACE_PEEKDATA, tid, t->image.random_at + 8ull * i, &to[i]))
+            return false;
+    }
+    return true;
+}
+
+bool injected_same(const struct injected *t, pid_t tid)
+{
+    const struct image *i = &t->image;
+    uint8_t vector[sizeof i->vector];
+    uint64_t now[2], held[2];
+    const ssize_t n = read_vector(t, vector, sizeof vector);
+    return i->bytes && n == (ssize_t)i->bytes && !memcmp(vector, i->vector, i->bytes) &&
+           read_random(t, tid, now) && !memcmp(now, i->random, sizeof now) &&
+           injected_read(t, i->random_at, held, sizeof held) && !memcmp(held, now, sizeof held);
 }
 
 /* ---- mappings ---- */
@@ -108,12 +172,6 @@ int injected_refresh(struct injected *t, struct error *err)
     return status;
 }
 
-int injected_open(struct injected *t, pid_t pid, struct error *err)
-{
-    *t = (struct injected){.pid = pid, .wanted = -1};
-    return injected_refresh(t, err);
-}
-
 void injected_close(struct injected *t)
 {
     for (size_t i = 0; i < t->module_count; i++) {
@@ -122,6 +180,10 @@ void injected_close(struct injected *t)
     }
     free(t->modules);
     free(t->regions);
+    if (t->memory >= 0)
+        close(t->memory);
+    if (t->directory >= 0)
+        close(t->directory);
 }
 
 const struct region *injected_region(const struct injected *t, uint64_t address)

@@ -87,6 +87,8 @@ ALLOWED = {
     ("probe/stacks.c", "fopen"): (1, "a file of /proc"),
     ("inject/inject.c", "opendir"): (1, "a directory of /proc"),
     ("inject/inject.c", "stat"): (2, "names, which are only looked at"),
+    ("inject/target.c", "open"): (1, "the directory /proc/PID"),
+    ("inject/target.c", "openat"): (3, "files of /proc, in that directory"),
     ("inject/refuse.c", "open"): (1, "a file of /proc/sys"),
     ("heap/cold.c", "open"): (1, "a file of /proc/PID"),
     ("heap/idle.c", "open"): (1, "a file of /sys or /proc"),

@@ -1,0 +1,92 @@
+/* executing.c - a process that becomes another one while it is attached to.
+ *
+ * executing first PROGRAM  the first thread waits; another one looks at its state, and executes
+ * PROGRAM once a tracer has stopped it executing other PROGRAM  the same of a thread that is not
+ * the first, which runs executing busy           16 threads allocate without a pause, half of them
+ * on their way into the kernel executing rests          (setuid) says that it is here, and whether
+ * a signal hit it until its input ends */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static volatile int waiting;
+
+static void *wait_on(void *arg)
+{
+    waiting = (int)syscall(SYS_gettid);
+    for (;;) {
+        free(malloc(64));
+        usleep(50000);
+    }
+    return arg;
+}
+
+static void *execute(void *program)
+{
+    char name[64], text[512];
+    while (!waiting)
+        ;
+    snprintf(name, sizeof name, "/proc/self/task/%d/stat", waiting);
+    const int fd = open(name, O_RDONLY | O_CLOEXEC);
+    for (;;) {
+        const ssize_t n = pread(fd, text, sizeof text - 1, 0);
+        text[n > 0 ? n : 0] = 0;
+        const char *at = strrchr(text, ')');
+        if (at && at[2] == 't')
+            break;
+    }
+    execl(program, program, "rests", (char *)0);
+    _exit(98);
+}
+
+static void *allocate(void *arg)
+{
+    for (unsigned i = 0;; i++) {
+        free(malloc(100 + i % 5000));
+        if (arg)
+            syscall(SYS_sched_yield);
+    }
+    return arg;
+}
+
+static void hit(int number)
+{
+    static const char text[] = "hit\n";
+    (void)number;
+    write(1, text, sizeof text - 1);
+    _exit(99);
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t t;
+    const int other = argc > 2 && !strcmp(argv[1], "other");
+    if (argc > 2) {
+        if (other)
+            pthread_create(&t, 0, wait_on, 0);
+        else
+            waiting = getpid();
+        pthread_create(&t, 0, execute, argv[2]);
+    } else if (argc > 1 && !strcmp(argv[1], "busy")) {
+        for (long i = 0; i < 16; i++)
+            pthread_create(&t, 0, allocate, (void *)(i & 1));
+    } else {
+        for (int s = SIGILL; s <= SIGTERM; s++)
+            signal(s, hit);
+    }
+    puts("here");
+    fflush(stdout);
+    while (other)
+        sched_yield();
+    char c;
+    while (read(0, &c, 1) > 0)
+        ;
+    puts("whole");
+    return 0;
+}
