@@ -272,6 +272,8 @@ static size_t resolve(const struct names *n, const struct trace_frame_node *node
         module = (struct symbol_module){.path = in->path,
                                         .build_id = in->build_id,
                                         .build_id_bytes = in->build_id_bytes,
+                                        .file_bytes = in->file_bytes,
+                                        .file_mtime_ns = in->file_mtime_ns,
                                         .start = in->start,
                                         .end = in->end,
                                         .bias = in->bias};

@@ -125,7 +125,7 @@ int modules_read(struct modules *modules, struct target *t)
         const struct target_region *r = &t->regions[i];
         if (!r->file || r->offset || r->flags & REGION_SHARED)
             continue;
-        struct module m = {.path = r->file, .start = r->start, .end = r->end};
+        struct module m = {.path = r->file, .start = r->start, .end = r->end, .first_end = r->end};
         const char *slash = strrchr(m.path, '/');
         m.name = slash && slash[1] ? slash + 1 : m.path;
         if (modules->count >= MODULES_MAX)

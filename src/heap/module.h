@@ -16,6 +16,7 @@ struct module {
     const char *path;    /* belongs to the target */
     const char *name;    /* last part of the path */
     uint64_t start, end; /* of all its mappings */
+    uint64_t first_end;  /* of its first mapping, which has the file's header */
     uint64_t bias;       /* address in the target less address in the file */
     struct module_range {
         uint64_t start, end;

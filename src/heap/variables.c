@@ -81,13 +81,16 @@ static int by_start(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Opens a path if it is the file that was mapped. The file may be anyone's: it is opened once, and
- * its mapping cannot be truncated meanwhile. */
-static int open_path(const struct module *m, const char *path)
+/* Opens a path if it is the file that was mapped, as its build-id says; `mapped`: the kernel says
+ * it. The file may be anyone's: it is opened once, and its mapping cannot be truncated meanwhile.
+ */
+static int open_path(const struct module *m, const char *path, bool mapped)
 {
     struct error ignored;
     char opened[64];
     uint8_t id[MODULE_ID_BYTES_MAX];
+    if (!mapped && !m->build_id_bytes)
+        return -1;
     int fd = program_open(path, &ignored);
     if (fd >= 0)
         fd = program_to_map(fd, &ignored);
@@ -95,7 +98,7 @@ static int open_path(const struct module *m, const char *path)
         return -1;
     snprintf(opened, sizeof opened, "/proc/self/fd/%d", fd);
     size_t n = functions_build_id(opened, id, sizeof id);
-    if (n && n == m->build_id_bytes && !memcmp(id, m->build_id, n))
+    if (n == m->build_id_bytes && !memcmp(id, m->build_id, n))
         return fd;
     close(fd);
     return -1;
@@ -103,17 +106,29 @@ static int open_path(const struct module *m, const char *path)
 
 enum { PLACE_BYTES = PATH_MAX + 32 };
 
-/* The file itself, else the same path in the process's own root; and where that was. */
+/* The file itself, else the same path in the process's own root, else what the kernel has open for
+ * the process: that is there when the file was removed or replaced. *place is where it was. */
 static int open_module(const struct variables *v, const struct module *m, char place[PLACE_BYTES])
 {
-    if (!m->build_id_bytes || *m->path != '/')
+    if (*m->path != '/')
         return -1;
     snprintf(place, PLACE_BYTES, "%s", m->path);
-    int fd = open_path(m, place);
+    int fd = open_path(m, place, false);
     if (fd >= 0 || !v->pid)
         return fd;
     snprintf(place, PLACE_BYTES, "/proc/%" PRIu32 "/root%s", v->pid, m->path);
-    return open_path(m, place);
+    if ((fd = open_path(m, place, false)) >= 0)
+        return fd;
+    /* by mapping, which needs the right to; the executable is there for its owner as well */
+    snprintf(place, PLACE_BYTES, "/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, v->pid,
+             m->start, m->first_end);
+    fd = open_path(m, place, true);
+    if (fd < 0) {
+        snprintf(place, PLACE_BYTES, "/proc/%" PRIu32 "/exe", v->pid);
+        fd = open_path(m, place, false);
+    }
+    snprintf(place, PLACE_BYTES, "%s", m->path);
+    return fd;
 }
 
 int variables_open(const struct variables *v, const struct module *m)

@@ -235,6 +235,7 @@ SYS_INLINE long sys_getrlimit(int resource, uint64_t limit[2])
 /* What the program is, and its command line. By thread: those of /proc/self are those of its first
  * thread, and are gone with it. */
 #define SELF_EXE     "/proc/thread-self/exe"
+#define SELF_MAPS    "/proc/thread-self/maps"
 #define SELF_COMMAND "/proc/thread-self/cmdline"
 
 #endif

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "symbol/program.h"
 
 static const char DEFAULT_DIR[] = "/usr/lib/debug";
@@ -249,6 +251,33 @@ static int take_from_id_dirs(struct locate *l, const uint8_t *id, size_t id_byte
 
 /* ------------------------------------------------------------------ the module's own file */
 
+/* Whether the file is the one of the recording, which has no build-id. */
+static bool is_unchanged(int fd, const char *path, const struct symbol_module *m,
+                         struct locate_notes *notes)
+{
+    struct stat st;
+    if (!m->file_bytes && !m->file_mtime_ns)
+        return true; /* nothing is known of it */
+    if (fstat(fd, &st)) {
+        locate_note(notes, "%s: %s", path, strerror(errno));
+        return false;
+    }
+    const uint64_t second = 1000000000u;
+    const uint64_t seconds = (uint64_t)st.st_mtim.tv_sec, ns = (uint64_t)st.st_mtim.tv_nsec;
+    /* archives, and some file systems, keep whole seconds */
+    const bool same_time = seconds == m->file_mtime_ns / second &&
+                           (!ns || !(m->file_mtime_ns % second) || ns == m->file_mtime_ns % second);
+    if ((uint64_t)st.st_size != m->file_bytes)
+        locate_note(notes,
+                    "%s is another file than the recorded one: it has no build-id, and %lld bytes "
+                    "in place of %llu",
+                    path, (long long)st.st_size, (unsigned long long)m->file_bytes);
+    else if (!same_time)
+        locate_note(
+            notes, "%s was changed since it was recorded, and has no build-id to know it by", path);
+    return (uint64_t)st.st_size == m->file_bytes && same_time;
+}
+
 static int take_module(const char *path, const struct symbol_module *m, struct located *out,
                        struct locate_notes *notes)
 {
@@ -263,11 +292,51 @@ static int take_module(const char *path, const struct symbol_module *m, struct l
         close(fd);
         return -1;
     }
+    if (!is_unchanged(fd, path, m, notes)) {
+        close(fd);
+        return -1;
+    }
     return take(fd, path, out, notes);
 }
 
-int locate_module(struct locate *l, const struct symbol_module *m, struct located *out,
-                  struct locate_notes *notes)
+/* Of a process that still has the module mapped, the kernel has the file, also when its path leads
+ * to another by now, or nowhere. The process may be another one: it has to be proved.
+ * `path`: of the module, which *out gets. */
+static int take_from_process(uint32_t pid, const char *path, const struct symbol_module *m,
+                             struct located *out)
+{
+    struct locate_notes ignored = {0};
+    struct proc_maps maps;
+    struct proc_mapping mapping;
+    char place[PATH_MAX + 64];
+    if (!pid || (!(m->build_id && m->build_id_bytes) && !m->file_bytes))
+        return -1;
+    snprintf(place, sizeof place, "/proc/%u/exe", pid);
+    int rc = take_module(place, m, out, &ignored);
+    if (rc) {
+        snprintf(place, sizeof place, "/proc/%u/root%s", pid, path);
+        rc = take_module(place, m, out, &ignored);
+    }
+    if (rc && proc_maps_open(&maps, (pid_t)pid)) {
+        while (rc && proc_maps_next(&maps, &mapping))
+            if (mapping.inode && mapping.start == m->start) {
+                snprintf(place, sizeof place, "/proc/%u/map_files/%llx-%llx", pid,
+                         (unsigned long long)mapping.start, (unsigned long long)mapping.end);
+                rc = take_module(place, m, out, &ignored);
+                break;
+            }
+        proc_maps_close(&maps);
+    }
+    char *own = rc ? NULL : strdup(path);
+    if (own) {
+        free(out->path);
+        out->path = own;
+    }
+    return rc;
+}
+
+int locate_module(struct locate *l, const struct symbol_module *m, uint32_t pid,
+                  struct located *out, struct locate_notes *notes)
 {
     static const char deleted[] = " (deleted)";
     bool has_id = m->build_id && m->build_id_bytes;
@@ -295,6 +364,10 @@ int locate_module(struct locate *l, const struct symbol_module *m, struct locate
             return 0;
         }
         if (take_module(path, m, out, notes) == 0) {
+            free(path);
+            return 0;
+        }
+        if (take_from_process(pid, path, m, out) == 0) {
             free(path);
             return 0;
         }

@@ -1,9 +1,10 @@
 /* locate.h - finds the files that can name a module: itself, its debug file, its dwz file.
  *
  * Owns: the search by path, by build-id, by .gnu_debuglink and by debuginfod, and the proof that a
- * file belongs to the module (build-id, else CRC). Refuses a file that cannot be proved wrong only
- * when the recording holds no build-id. Reads debuginfod's environment only through its library,
- * and loads that library only when DEBUGINFOD_URLS is set and the options allow it.
+ * file belongs to the module (build-id, else size and time of its last change, else CRC). A file
+ * that cannot be proved right is taken only when the recording holds neither of the first two.
+ * Reads debuginfod's environment only through its library, and loads that library only when
+ * DEBUGINFOD_URLS is set and the options allow it.
  */
 #ifndef MALLOW_SYMBOL_LOCATE_H
 #define MALLOW_SYMBOL_LOCATE_H
@@ -45,10 +46,11 @@ struct located {
     bool is_debug; /* a separate debug file stands in for the module */
 };
 
-/* Finds the module's own file, else a debug file of the same build-id. Returns 0 when found. Fills
- * notes with why not, or with the files skipped on the way. */
-int locate_module(struct locate *l, const struct symbol_module *m, struct located *out,
-                  struct locate_notes *notes);
+/* Finds the module's own file, else what process `pid` has open of it (0: none), else a debug file
+ * of the same build-id. Returns 0 when found. Fills notes with why not, or with the files skipped
+ * on the way. */
+int locate_module(struct locate *l, const struct symbol_module *m, uint32_t pid,
+                  struct located *out, struct locate_notes *notes);
 
 /* Finds the separate debug file of `elf`, the module's file, opened from `path`. */
 int locate_debug(struct locate *l, Elf *elf, const char *path, struct located *out,

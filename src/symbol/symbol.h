@@ -18,8 +18,10 @@ struct symbol_module {
     const char *path;        /* as it was in the traced program; may not exist here */
     const uint8_t *build_id; /* NULL when the module has none */
     size_t build_id_bytes;
-    uint64_t start, end; /* addresses in the traced program */
-    uint64_t bias;       /* address in the program minus address in the ELF file */
+    uint64_t file_bytes, file_mtime_ns; /* of a file without a build-id, when it was mapped; 0: not
+                                           known */
+    uint64_t start, end;                /* addresses in the traced program */
+    uint64_t bias;                      /* address in the program minus address in the ELF file */
 };
 
 /* One function at an address. Strings belong to the struct symbols and live as long as it. */

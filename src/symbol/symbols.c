@@ -39,7 +39,10 @@ struct module {
     const char *path, *name; /* interned; name is what answers show */
     uint8_t id[LOCATE_ID_BYTES_MAX];
     size_t id_bytes;
-    bool opened; /* tried once; dwfl says how that went */
+    uint64_t file_bytes, file_mtime_ns; /* without a build-id */
+    uint32_t pid;                       /* a process that had it mapped, */
+    uint64_t start;                     /* from here on */
+    bool opened;                        /* tried once; dwfl says how that went */
     bool debug_tried;
     bool named; /* the index of symbols is there */
     bool dwarf_tried;
@@ -150,7 +153,7 @@ static bool is_vdso(const char *path)
                     strcmp(path, "linux-gate.so.1") == 0);
 }
 
-static struct module *module_for(struct symbols *s, const struct symbol_module *given,
+static struct module *module_for(struct symbols *s, const struct symbol_module *given, uint32_t pid,
                                  size_t *index)
 {
     const char *path = given->path ? given->path : "";
@@ -161,7 +164,8 @@ static struct module *module_for(struct symbols *s, const struct symbol_module *
     size_t i = s->last_module;
     for (size_t n = 0; n < s->modules; n++, i = i + 1 < s->modules ? i + 1 : 0) {
         struct module *m = s->module[i];
-        if (m->key == key && m->id_bytes == id_bytes &&
+        if (m->key == key && m->id_bytes == id_bytes && m->file_bytes == given->file_bytes &&
+            m->file_mtime_ns == given->file_mtime_ns &&
             (!id_bytes || memcmp(m->id, given->build_id, id_bytes) == 0) &&
             strcmp(m->path, path) == 0) {
             *index = s->last_module = i;
@@ -180,6 +184,10 @@ static struct module *module_for(struct symbols *s, const struct symbol_module *
     m->name = is_vdso(path) ? "[vdso]" : intern_string(&s->strings, slash ? slash + 1 : path);
     m->file.fd = -1;
     m->id_bytes = id_bytes;
+    m->file_bytes = given->file_bytes;
+    m->file_mtime_ns = given->file_mtime_ns;
+    m->pid = pid;
+    m->start = given->start;
     if (id_bytes)
         memcpy(m->id, given->build_id, id_bytes);
     if (!m->path) {
@@ -258,8 +266,12 @@ static bool open_module(struct symbols *s, struct module *m)
     static const Dwfl_Callbacks callbacks = {.find_elf = find_elf,
                                              .find_debuginfo = find_debuginfo,
                                              .section_address = dwfl_offline_section_address};
-    struct symbol_module given = {
-        .path = m->path, .build_id = m->id_bytes ? m->id : NULL, .build_id_bytes = m->id_bytes};
+    struct symbol_module given = {.path = m->path,
+                                  .build_id = m->id_bytes ? m->id : NULL,
+                                  .build_id_bytes = m->id_bytes,
+                                  .file_bytes = m->file_bytes,
+                                  .file_mtime_ns = m->file_mtime_ns,
+                                  .start = m->start};
     if (m->opened)
         return m->mod != NULL;
     m->opened = true;
@@ -268,7 +280,7 @@ static bool open_module(struct symbols *s, struct module *m)
         m->file.path = strdup(m->path);
         if (m->file.fd < 0)
             return false;
-    } else if (locate_module(&s->locate, &given, &m->file, &m->notes) != 0) {
+    } else if (locate_module(&s->locate, &given, m->pid, &m->file, &m->notes) != 0) {
         return false;
     }
     m->is_of_another = program_is_of_another(m->file.fd);
@@ -547,7 +559,7 @@ static size_t look_up(struct symbols *s, const struct symbol_module *module, uin
     at = is_return && address ? shown - 1 : shown;
     found.address = at;
     if (module) {
-        m = module_for(s, module, &index);
+        m = module_for(s, module, pid, &index);
         if (!m)
             return 1;
         found.module = (uint32_t)index;

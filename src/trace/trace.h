@@ -98,6 +98,7 @@ struct trace_module {
     const char *path;
     const uint8_t *build_id;
     size_t build_id_bytes;
+    uint64_t file_bytes, file_mtime_ns; /* of a file without a build-id; 0: not known */
     uint64_t start, end, bias;
     uint64_t loaded_ns, gone_ns; /* gone_ns UINT64_MAX while mapped */
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "format/file_id.h"
 
 /* The arguments of the head as an array; their number is bounded by the room that they have. */
 static const char **split_command(const char *text, size_t bytes)
@@ -100,6 +101,9 @@ static uint32_t module_of(struct stacks *t, const struct segment *s, uint32_t nu
         return 0;
     uint8_t *id = NULL;
     char *path = strdup(m.path);
+    struct mlw_file_id file = {0};
+    if (mlw_file_id_read(m.build_id, m.build_id_bytes, &file))
+        m.build_id_bytes = 0;
     if (m.build_id_bytes && (id = malloc(m.build_id_bytes)))
         memcpy(id, m.build_id, m.build_id_bytes);
     if (!path || (m.build_id_bytes && !id)) {
@@ -111,6 +115,8 @@ static uint32_t module_of(struct stacks *t, const struct segment *s, uint32_t nu
     t->modules[number - 1] = (struct trace_module){.path = path,
                                                    .build_id = id,
                                                    .build_id_bytes = m.build_id_bytes,
+                                                   .file_bytes = file.size_bytes,
+                                                   .file_mtime_ns = file.mtime_ns,
                                                    .start = m.start,
                                                    .end = m.end,
                                                    .bias = m.bias,

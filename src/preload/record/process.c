@@ -163,9 +163,9 @@ static void describe(bool with_environment)
         return;
     struct tlvs t = {p, p + room};
     tlv_file(&t, MLW_TLV_COMMAND, SELF_COMMAND);
-    long n = sys_readlinkat(AT_FDCWD, SELF_EXE, exe, sizeof exe);
-    if (n > 0)
-        tlv(&t, MLW_TLV_EXE, exe, (size_t)n);
+    const size_t n = unwind_program_path(exe, sizeof exe);
+    if (n)
+        tlv(&t, MLW_TLV_EXE, exe, n);
     tlv(&t, MLW_TLV_ALLOCATOR, next_facts.name, strlen(next_facts.name));
     uint32_t page = ARCH_PAGE_BYTES;
     tlv(&t, MLW_TLV_PAGE_BYTES, &page, 4);

@@ -28,6 +28,10 @@ int unwind_init(void *dl_find_object, void *stack_end);
  * follow. While no thread unwinds. */
 void unwind_forget(void);
 
+/* The file of the executable, with a NUL; returns its length, 0 when it is not known. Not that of
+ * /proc/PID/exe where the dynamic linker was started to run it. Any thread, any signal handler. */
+size_t unwind_program_path(char *to, size_t room);
+
 /* State for the calling thread, or NULL when no memory could be had. A state may be handed to
  * another thread after its owner ended (unwind_thread_reset). */
 struct unwind_thread *unwind_thread_new(void);

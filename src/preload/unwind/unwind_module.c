@@ -11,7 +11,9 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 
+#include "format/file_id.h"
 #include "preload/sys.h"
 #include "unwind_impl.h"
 
@@ -35,9 +37,9 @@ struct module {
     const char *name; /* M_QUIET only */
     struct uw_cfi cfi;
     uint64_t path_hash;
-    const uint8_t *build_id_at; /* in the mapped file's first page; NULL: not there */
-    uint8_t build_id_bytes;
-    uint8_t build_id[BUILD_ID_MAX];
+    const uint8_t *build_id_at;     /* in the mapped file's first page; NULL: not there */
+    uint8_t build_id_bytes;         /* 0: neither known */
+    uint8_t build_id[BUILD_ID_MAX]; /* or a mlw_file_id */
 };
 
 static struct {
@@ -46,6 +48,7 @@ static struct {
     uint32_t count; /* slots claimed; may run beyond the last block */
     uint32_t last;  /* slot of the one found last: a guess */
     char exe[PATH_MAX_BYTES];
+    bool by_linker;            /* which was started as a program: exe is not that of /proc */
     const Elf64_Phdr *program; /* the program headers of the executable */
     unsigned program_headers;
 } modules;
@@ -153,6 +156,29 @@ static const char *path_of(const char *name)
     return starts_with(name, "linux-vdso.so") ? "[vdso]" : name;
 }
 
+/* Of a file without a build-id: what a later reader knows it by. The program's own is asked of the
+ * kernel, since it may have been removed. */
+static void identify_file(const struct object *o, struct module *m)
+{
+    struct mlw_file_id id = {.magic = MLW_FILE_ID_MAGIC};
+    struct stat st;
+    const char *path = path_of(o->name);
+    if (path == modules.exe && !modules.by_linker)
+        path = SELF_EXE;
+    if (*path == '[' || !*path)
+        return;
+    const int fd = (int)sys_openat(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    if (!sys_is_error(sys_fstat(fd, &st)) && S_ISREG(st.st_mode)) {
+        id.size_bytes = (uint64_t)st.st_size;
+        id.mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
+        m->build_id_bytes = sizeof id;
+        __builtin_memcpy(m->build_id, &id, sizeof id);
+    }
+    sys_close(fd);
+}
+
 static void describe(const struct object *o, struct module *m)
 {
     unsigned n = 0;
@@ -167,6 +193,8 @@ static void describe(const struct object *o, struct module *m)
     m->build_id_bytes = 0;
     m->build_id_at = 0;
     find_build_id(o, ph, n, m);
+    if (!m->build_id_bytes)
+        identify_file(o, m);
 }
 
 /* The slot, or NULL when its block is not there. */
@@ -396,10 +424,63 @@ static int enter_from_headers(struct dl_phdr_info *info, size_t size, void *data
     return 0;
 }
 
+/* The file that is mapped at the address, as the kernel says it. */
+static size_t mapped_file(uint64_t address, char *to, size_t room)
+{
+    enum { FROM, TO, FIELDS, FILE_NAME } part = FROM;
+    char text[512];
+    uint64_t from = 0, n = 0;
+    size_t length = 0;
+    bool found = false;
+    long got = 0;
+    const int fd = (int)sys_openat(AT_FDCWD, SELF_MAPS, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return 0;
+    while (!found && (got = sys_read(fd, text, sizeof text)) > 0)
+        for (long i = 0; i < got && !found; i++) {
+            const char c = text[i];
+            if (c == '\n') {
+                found = length != 0;
+                part = FROM;
+                n = 0;
+            } else if (part == FROM && c == '-') {
+                part = TO;
+                from = n;
+                n = 0;
+            } else if (part == TO && c == ' ') {
+                part = FIELDS;
+            } else if (part == FROM || part == TO) {
+                n = n << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+            } else if (part == FIELDS && c == '/') {
+                part = FILE_NAME;
+            }
+            if (part == FILE_NAME && address >= from && address < n && length + 1 < room)
+                to[length++] = c;
+        }
+    sys_close(fd);
+    to[length] = 0;
+    return found ? length : 0;
+}
+
+size_t unwind_program_path(char *to, size_t room)
+{
+    /* The kernel maps a linker beside the program, unless the linker is what it was asked to run.
+     */
+    size_t length = 0;
+    if (!getauxval(AT_BASE))
+        length = mapped_file(getauxval(AT_PHDR), to, room);
+    if (!length) {
+        const long n = sys_readlinkat(AT_FDCWD, SELF_EXE, to, room - 1);
+        length = sys_is_error(n) ? 0 : (size_t)n;
+    }
+    to[length] = 0;
+    return length;
+}
+
 int uw_modules_init(void *dl_find_object)
 {
-    long n = sys_readlinkat(AT_FDCWD, SELF_EXE, modules.exe, sizeof modules.exe - 1);
-    modules.exe[sys_is_error(n) ? 0 : n] = 0;
+    unwind_program_path(modules.exe, sizeof modules.exe);
+    modules.by_linker = !getauxval(AT_BASE);
     __builtin_memcpy(&modules.find_object, &dl_find_object, sizeof dl_find_object);
     modules.program = (const Elf64_Phdr *)getauxval(AT_PHDR);
     modules.program_headers = (unsigned)getauxval(AT_PHNUM);

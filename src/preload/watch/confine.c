@@ -49,6 +49,7 @@ const struct guest_call *guest_calls(unsigned *count)
         {SYS_mprotect, {0, ARCH_PAGE_BYTES, PROT_READ}},
         {SYS_mprotect, {0, ARCH_PAGE_BYTES, PROT_READ | PROT_WRITE}},
         {SYS_munmap, {0, ARCH_PAGE_BYTES}},
+        {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_PATH | O_CLOEXEC}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_DIRECTORY | O_CLOEXEC}},
         {SYS_openat, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK}},

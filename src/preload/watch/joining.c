@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "preload/unwind/unwind.h"
 #include "watcher.h"
 
 struct watcher watcher;
@@ -107,8 +108,7 @@ bool watch_make_segment(const struct mlw_watch_settings *settings, const char *s
     w->unguarded = watcher.unguarded;
     w->settings = *settings;
     w->settings.reader_pid = 0;
-    long n = sys_readlinkat(AT_FDCWD, SELF_EXE, w->exe, sizeof w->exe - 1);
-    (void)n;
+    unwind_program_path(w->exe, sizeof w->exe);
     watch_read_file(SELF_COMMAND, w->command, sizeof w->command - 1);
     watcher.segment = w;
     return true;

@@ -1,4 +1,5 @@
 #include "facts.h"
+#include "format/file_id.h"
 #include "format/row.h"
 #include "numbers.h"
 
@@ -190,6 +191,13 @@ static void take_module(struct facts *r, void *record)
     k->build_id = (const uint8_t *)arena_text(r->arena, id, k->build_id_bytes);
     k->path = text(s, r->arena);
     s->bad |= !k->build_id;
+    struct mlw_file_id file;
+    k->file_bytes = k->file_mtime_ns = 0;
+    if (!s->bad && mlw_file_id_read(k->build_id, k->build_id_bytes, &file)) {
+        k->file_bytes = file.size_bytes;
+        k->file_mtime_ns = file.mtime_ns;
+        k->build_id_bytes = 0;
+    }
 }
 
 static void take_thread(struct facts *r, void *record)

@@ -1,0 +1,124 @@
+"""Names are those of the program that ran: rebuilt, removed or replaced files, a program that the dynamic linker was
+started to run."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+MALLOW, FIRST, EXCHANGED, WITH_ID = (os.environ[k] for k in ("MALLOW", "NAMED", "NAMED_EXCHANGED", "NAMED_WITH_ID"))
+LINKER = re.search(r"interpreter: (\S+?)\]", subprocess.run(["readelf", "-l", FIRST], capture_output=True, text=True,
+                                                           check=True).stdout).group(1)
+
+
+class Names(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.program, self.recording = self.folder + "/prog", self.folder + "/r.mlw"
+
+    def mallow(self, *arguments):
+        done = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual(done.returncode, 0, (arguments, done.stderr))
+        return done.stdout
+
+    def sites(self):
+        """The functions that allocated, with their calls."""
+        process = json.loads(self.mallow("report", "--json", "-n", "0", self.recording))["processes"][0]
+        return {s["frames"][s["call_site"]].get("function"): s["calls"] for s in process["sites"]}
+
+    def start(self, *command):
+        p = subprocess.Popen([*command, "serve"], stdout=subprocess.PIPE, cwd=self.folder)
+        self.addCleanup(p.stdout.close)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        self.assertEqual(p.stdout.read(1), b"\n")
+        return str(p.pid)
+
+    def watched(self, *options):
+        """What a watch says of the program's blocks once it says anything of them."""
+        with open(self.folder + "/said", "w+b") as said:
+            w = subprocess.Popen([MALLOW, "watch", "--period", "1", "--every", "1s", "--old", "1ms", "--json", "-o", said.name,
+                                  *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            self.addCleanup(w.stderr.close)
+            until = time.monotonic() + 60
+            while not re.search(rb'"sites":\[\{', text := said.read()) and w.poll() is None and time.monotonic() < until:
+                said.seek(0)
+                time.sleep(0.05)
+            w.send_signal(signal.SIGINT)
+            self.assertIsNotNone(w.wait(60))
+            return text.decode()
+
+    def test_a_program_without_build_id_that_is_rebuilt(self):
+        shutil.copy(FIRST, self.program)
+        os.utime(self.program, ns=(1, 1700000000123456789))
+        self.mallow("record", "-q", "-o", self.recording, "--", self.program)
+        self.assertEqual(self.sites(), {"first_fn": 100, "second_fn": 1})
+        os.rename(self.program, self.program + ".kept")
+        shutil.copy(EXCHANGED, self.program)
+        self.assertEqual(os.path.getsize(self.program), os.path.getsize(self.program + ".kept"))
+        self.assertFalse({"first_fn", "second_fn"} & set(self.sites()))
+        self.assertIn("was changed since it was recorded, and has no build-id", self.mallow("report", self.recording))
+        with open(self.program, "ab") as f:
+            f.write(b"x")
+        os.utime(self.program, ns=(1, 1700000000123456789))
+        self.assertFalse({"first_fn", "second_fn"} & set(self.sites()))
+        self.assertIn("is another file than the recorded one", self.mallow("report", self.recording))
+        # the file as it was, also where an archive has kept whole seconds
+        os.rename(self.program + ".kept", self.program)
+        self.assertEqual(self.sites(), {"first_fn": 100, "second_fn": 1})
+        os.utime(self.program, ns=(1, 1700000000000000000))
+        self.assertEqual(self.sites(), {"first_fn": 100, "second_fn": 1})
+
+    def test_while_it_runs(self):
+        """Replaced by another build: what watches, records and reads the process has the names of its own."""
+        for name, other in ((FIRST, EXCHANGED), (WITH_ID, EXCHANGED), (FIRST, None), (WITH_ID, None)):
+            with self.subTest(name, other=other):
+                shutil.copy(name, self.program)
+                pid = self.start(self.program)
+                os.remove(self.program)
+                if other:
+                    shutil.copy(other, self.program)
+                for text in (self.watched("-p", pid), self.mallow("heap", pid)):
+                    self.assertNotIn("second_fn", text.split("first_fn")[0])
+                    self.assertTrue("first_fn" in text or "table_of_program" in text, text)
+                self.mallow("record", "-q", "-p", pid, "-d", "300ms", "-o", self.recording)
+                self.assertEqual(list(self.sites()), ["first_fn"])
+                os.remove(self.recording)
+
+    def test_started_by_the_linker(self):
+        for name in (FIRST, WITH_ID):
+            for how in ([], ["--argv0", "other"]):
+                with self.subTest(name, how=how):
+                    shutil.copy(name, self.program)
+                    command = [LINKER, *how, "./prog"]
+                    done = subprocess.run([MALLOW, "record", "-q", "-o", self.recording, "--", *command], cwd=self.folder,
+                                          capture_output=True, text=True, check=False)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertEqual(self.sites(), {"first_fn": 100, "second_fn": 1})
+                    process = json.loads(self.mallow("report", "--json", self.recording))["processes"][0]
+                    self.assertEqual(process["exe"], self.program)
+                    os.remove(self.recording)
+                    pid = self.start(*command)
+                    self.assertIn("first_fn", self.watched("-p", pid))
+                    self.mallow("record", "-q", "-p", pid, "-d", "300ms", "-o", self.recording)
+                    self.assertEqual(list(self.sites()), ["first_fn"])
+                    self.assertIn("table_of_program", self.mallow("heap", pid))
+                    os.remove(self.recording)
+
+    def test_watched_from_the_linker_on(self):
+        shutil.copy(FIRST, self.program)
+        done = subprocess.run([MALLOW, "watch", "--period", "1", "--json", "--", LINKER, self.program], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("first_fn", done.stdout)
+        self.assertNotIn("elf_", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
