@@ -247,3 +247,15 @@ bool proc_environ(pid_t pid, const char *name, char *value, size_t room)
         fclose(in);
     return found;
 }
+
+uint64_t proc_proportional_bytes(pid_t pid)
+{
+    char text[4096];
+    const int fd = proc_open_memory(pid, "smaps_rollup");
+    const ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *value = proc_status_field(text, "Pss:");
+    return value ? strtoull(value, NULL, 10) * 1024 : 0;
+}

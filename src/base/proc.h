@@ -79,6 +79,12 @@ const char *proc_status_field(const char *text, const char *name);
 /* The decimal numbers of a field; returns how many there were, at most `room`. */
 unsigned proc_status_numbers(const char *text, const char *name, unsigned long *out, unsigned room);
 
+/* ---- /proc/PID/smaps_rollup ---- */
+
+/* The resident size with each shared page divided among the processes that have it mapped. 0: not
+ * known. Takes the kernel some milliseconds for each GB. */
+uint64_t proc_proportional_bytes(pid_t pid);
+
 /* ---- /proc/PID/environ ---- */
 
 /* Copies the value of the variable; false when there is none, or it does not fit. */

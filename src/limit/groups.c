@@ -126,42 +126,64 @@ static uint64_t in_use(const struct version *v, const char *root, const char *gr
     return used;
 }
 
-/* The least of the limits of a group and of those above it; left: less the bytes in use there. */
-static uint64_t least_limit(const struct version *v, const char *root, const char *group, bool left)
+/* Questions to the groups on the way up. */
+struct search {
+    bool used; /* what they use is asked for, too */
+    uint64_t least, least_left;
+    uint64_t near_used, near_limit; /* of the one nearest to its limit */
+};
+
+/* A group and those above it. */
+static void search_up(const struct version *v, const char *root, const char *group,
+                      struct search *s)
 {
     char at[LIMIT_GROUP_MAX], text[64];
-    uint64_t least = LIMIT_NONE;
     snprintf(at, sizeof at, "%s", group);
     while (*at) {
         if (read_group(root, at, v->limit, text, sizeof text)) {
             char *end;
-            uint64_t bytes = strtoull(text, &end, 10);
+            const uint64_t bytes = strtoull(text, &end, 10);
             const bool limited = end != text && bytes && bytes < LIMIT_NONE / 2;
-            const uint64_t used = limited && left ? in_use(v, root, at) : 0;
-            bytes -= used < bytes ? used : bytes;
-            if (limited && bytes < least)
-                least = bytes;
+            const uint64_t used = limited && s->used ? in_use(v, root, at) : 0;
+            const uint64_t left = bytes - (used < bytes ? used : bytes);
+            if (limited && bytes < s->least)
+                s->least = bytes;
+            if (limited && left < s->least_left)
+                s->least_left = left;
+            if (limited && (!s->near_limit || (double)used * (double)s->near_limit >
+                                                  (double)s->near_used * (double)bytes)) {
+                s->near_used = used;
+                s->near_limit = bytes;
+            }
         }
         char *slash = strrchr(at, '/');
         slash[slash == at && at[1]] = 0; /* "/a" goes on as "/", and that ends it */
     }
-    return least;
 }
 
-static uint64_t least_of_all(const struct limit_groups *groups, bool left)
+static struct search search_all(const struct limit_groups *groups, bool used)
 {
-    uint64_t least = least_limit(&versions[0], memory_root, groups->memory, left);
-    for (unsigned i = 0; i < ROOTS; i++) {
-        const uint64_t v = least_limit(&versions[1], unified_roots[i], groups->unified, left);
-        if (v < least)
-            least = v;
-    }
-    return least;
+    struct search s = {.used = used, .least = LIMIT_NONE, .least_left = LIMIT_NONE};
+    search_up(&versions[0], memory_root, groups->memory, &s);
+    for (unsigned i = 0; i < ROOTS; i++)
+        search_up(&versions[1], unified_roots[i], groups->unified, &s);
+    return s;
 }
 
-uint64_t limit_bytes(const struct limit_groups *groups) { return least_of_all(groups, false); }
+uint64_t limit_bytes(const struct limit_groups *groups) { return search_all(groups, false).least; }
 
-uint64_t limit_left(const struct limit_groups *groups) { return least_of_all(groups, true); }
+uint64_t limit_left(const struct limit_groups *groups)
+{
+    return search_all(groups, true).least_left;
+}
+
+bool limit_use(const struct limit_groups *groups, uint64_t *used_bytes, uint64_t *limit)
+{
+    const struct search s = search_all(groups, true);
+    *used_bytes = s.near_used;
+    *limit = s.near_limit;
+    return s.near_limit;
+}
 
 /* ---- what happened ---- */
 

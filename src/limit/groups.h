@@ -24,6 +24,10 @@ bool limit_groups_same(const struct limit_groups *a, const struct limit_groups *
 /* The least of the limits of the groups and of those above them; LIMIT_NONE or more without one. */
 uint64_t limit_bytes(const struct limit_groups *groups);
 
+/* Of the group, or one above it, that is nearest to its limit: what it uses, without the cache of
+ * files, and the limit. False: no limit is known. */
+bool limit_use(const struct limit_groups *groups, uint64_t *used_bytes, uint64_t *limit);
+
 /* The least room below those limits. The cache of files does not count as used, since the kernel
  * takes it back. LIMIT_NONE: no limit is known. */
 uint64_t limit_left(const struct limit_groups *groups);

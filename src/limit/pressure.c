@@ -62,7 +62,23 @@ static bool crossed(struct pressure_rule *rule, uint64_t value, uint64_t thresho
     return rule->above = true;
 }
 
-const struct pressure_rule *pressure_crossed(struct pressure *p, uint64_t rss_bytes,
+#define ONCE_NS 1000000000ull
+
+/* The resident size to compare; *once: shared pages are counted once in it. */
+static uint64_t size_above(struct pressure *p, const struct pressure_sizes *s, uint64_t threshold,
+                           bool *once)
+{
+    *once = s->rss_bytes > threshold && s->processes > 1 && s->once;
+    if (!*once)
+        return s->rss_bytes;
+    if (!p->once_ns || s->now_ns - p->once_ns >= ONCE_NS) {
+        p->once_bytes = s->once(s->arg);
+        p->once_ns = s->now_ns;
+    }
+    return p->once_bytes < s->rss_bytes ? p->once_bytes : s->rss_bytes;
+}
+
+const struct pressure_rule *pressure_crossed(struct pressure *p, const struct pressure_sizes *sizes,
                                              const struct limit_groups *groups, char *line,
                                              size_t room)
 {
@@ -70,7 +86,8 @@ const struct pressure_rule *pressure_crossed(struct pressure *p, uint64_t rss_by
     for (unsigned i = 0; i < p->count; i++) {
         struct pressure_rule *r = &p->rules[i];
         unsigned stall;
-        uint64_t threshold = r->bytes, limit;
+        bool once;
+        uint64_t threshold = r->bytes, limit, value;
         switch (r->kind) {
         case PRESSURE_STALL:
             if (!groups || !limit_stall(groups, &stall) ||
@@ -80,19 +97,20 @@ const struct pressure_rule *pressure_crossed(struct pressure *p, uint64_t rss_by
                      stall / 100, stall % 100, r->percent);
             return r;
         case PRESSURE_RSS_SHARE:
-            if (!groups || (limit = limit_bytes(groups)) >= LIMIT_NONE)
+            if (!groups || !limit_use(groups, &value, &limit))
                 break;
             threshold = limit / 100 * r->percent;
-            /* fall through */
-        case PRESSURE_RSS_BYTES:
-            if (!crossed(r, rss_bytes, threshold, threshold - threshold / 20))
+            if (!crossed(r, value, threshold, threshold - threshold / 20))
                 break;
-            if (r->kind == PRESSURE_RSS_SHARE)
-                snprintf(line, room, "the resident size is %s (rss>%u%%, which is %s)",
-                         human_size(a, rss_bytes), r->percent, human_size(b, threshold));
-            else
-                snprintf(line, room, "the resident size is %s (rss>%s)", human_size(a, rss_bytes),
-                         human_size(b, threshold));
+            snprintf(line, room, "its control group uses %s (rss>%u%%, which is %s)",
+                     human_size(a, value), r->percent, human_size(b, threshold));
+            return r;
+        case PRESSURE_RSS_BYTES:
+            value = size_above(p, sizes, threshold, &once);
+            if (!crossed(r, value, threshold, threshold - threshold / 20))
+                break;
+            snprintf(line, room, "the resident size is %s%s (rss>%s)", human_size(a, value),
+                     once ? ", shared pages counted once" : "", human_size(b, threshold));
             return r;
         }
     }

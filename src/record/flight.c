@@ -295,8 +295,9 @@ static bool fold_is_due(const struct flight *f, uint64_t now_ns)
            now_ns - f->from_ns > f->window.ns + f->window.ns / 4;
 }
 
-bool flight_look(struct flight *f, uint64_t now_ns, uint64_t rss_bytes, pid_t pid)
+bool flight_look(struct flight *f, const struct pressure_sizes *sizes, pid_t pid)
 {
+    const uint64_t now_ns = sizes->now_ns;
     int status;
     if (!f)
         return false;
@@ -307,9 +308,8 @@ bool flight_look(struct flight *f, uint64_t now_ns, uint64_t rss_bytes, pid_t pi
         char line[160], text[sizeof line + 32];
         struct limit_groups groups;
         f->when_ns = now_ns + WHEN_NS;
-        if (pressure_crossed(&f->when, rss_bytes,
-                             pid && limit_groups_of(pid, &groups) ? &groups : NULL, line,
-                             sizeof line)) {
+        if (pressure_crossed(&f->when, sizes, pid && limit_groups_of(pid, &groups) ? &groups : NULL,
+                             line, sizeof line)) {
             snprintf(text, sizeof text, "%s; writing the recording", line);
             f->say(f->arg, false, text);
             name_dump(f);

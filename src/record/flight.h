@@ -38,9 +38,9 @@ struct flight *flight_open(const struct flight_window *w, const struct pressure 
 /* Whether the file is so far from its bound that nothing need be left out of it. */
 bool flight_has_room(const struct flight *f);
 
-/* One look, in every round. rss_bytes: of the processes, with pid: one of them. Whether buffers are
- * to be copied and flight_start to be called. */
-bool flight_look(struct flight *f, uint64_t now_ns, uint64_t rss_bytes, pid_t pid);
+/* One look, in every round. sizes: of the processes, with pid: one of them. Whether buffers are to
+ * be copied and flight_start to be called. */
+bool flight_look(struct flight *f, const struct pressure_sizes *sizes, pid_t pid);
 /* clock: the recording's, read before the first buffer was copied. */
 void flight_start(struct flight *f, uint64_t now_ns, uint64_t clock);
 

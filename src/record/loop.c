@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "draft.h"
 #include "flight.h"
 #include "kernel_source.h"
@@ -269,19 +270,34 @@ static void append_clock(struct watch *w)
     w->clock_ns = w->now_ns + CLOCK_EVERY_NS;
 }
 
+static uint64_t counted_once(void *arg)
+{
+    const struct watch *w = arg;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < w->reach; i++) {
+        const struct image *m = w->images[i];
+        if (!m || m->gone || !m->pid)
+            continue;
+        const uint64_t bytes = proc_proportional_bytes(m->pid);
+        sum += bytes ? bytes : m->last.rss;
+    }
+    return sum;
+}
+
 /* All that the buffers hold is in the file before it is read. */
 static void look_at_flight(struct watch *w)
 {
-    uint64_t rss_bytes = 0;
+    struct pressure_sizes sizes = {.now_ns = w->now_ns, .once = counted_once, .arg = w};
     pid_t pid = 0;
     if (!w->r->flight)
         return;
     for (uint32_t i = 0; i < w->reach; i++)
         if (w->images[i] && !w->images[i]->gone) {
-            rss_bytes += w->images[i]->last.rss;
+            sizes.rss_bytes += w->images[i]->last.rss;
+            sizes.processes++;
             pid = pid ? pid : w->images[i]->pid;
         }
-    if (!flight_look(w->r->flight, w->now_ns, rss_bytes, pid))
+    if (!flight_look(w->r->flight, &sizes, pid))
         return;
     uint64_t clock = clock_read(w->r->clock_kind);
     append_clock(w);

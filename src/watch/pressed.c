@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/proc.h"
 
 #define SLOW_NS 1000000000ull /* between two looks when nothing is compared */
 
@@ -10,7 +11,8 @@ struct pressed_group {
     struct limit_groups groups;
     struct pressure rules;
     uint64_t rss_bytes; /* of the watched processes in it, in this look */
-    uint64_t kills;     /* that were seen, or explained */
+    unsigned processes;
+    uint64_t kills; /* that were seen, or explained */
     bool used, crossed;
     char line[160];
 };
@@ -77,7 +79,7 @@ static void gather(struct pressed *s, struct watch_process *const *items, uint32
 {
     size_t kept = 0;
     for (size_t i = 0; i < s->count; i++) {
-        s->items[i]->rss_bytes = 0;
+        s->items[i]->rss_bytes = s->items[i]->processes = 0;
         s->items[i]->used = s->items[i]->crossed = false;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -89,8 +91,10 @@ static void gather(struct pressed *s, struct watch_process *const *items, uint32
         if (!p->group)
             continue;
         p->group->used = true;
-        if (now)
+        if (now) {
             now->rss_bytes += rss_bytes;
+            now->processes++;
+        }
     }
     for (size_t i = 0; i < s->count; i++)
         if (s->items[i]->used)
@@ -98,6 +102,26 @@ static void gather(struct pressed *s, struct watch_process *const *items, uint32
         else
             free(s->items[i]);
     s->count = kept;
+}
+
+struct members {
+    const struct pressed_group *group;
+    struct watch_process *const *items;
+    uint32_t count;
+};
+
+static uint64_t counted_once(void *arg)
+{
+    const struct members *m = arg;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < m->count; i++) {
+        const struct watch_process *p = m->items[i];
+        if (p->group != m->group || p->life != WATCH_RUNNING || !p->who.pid)
+            continue;
+        const uint64_t bytes = proc_proportional_bytes(p->who.pid);
+        sum += bytes ? bytes : process_rss(p);
+    }
+    return sum;
 }
 
 void pressed_look(struct pressed *s, uint64_t now_ns, struct watch_process *const *items,
@@ -109,7 +133,13 @@ void pressed_look(struct pressed *s, uint64_t now_ns, struct watch_process *cons
     gather(s, items, count);
     for (size_t i = 0; i < s->count; i++) {
         struct pressed_group *g = s->items[i];
-        g->crossed = pressure_crossed(&g->rules, g->rss_bytes, &g->groups, g->line, sizeof g->line);
+        struct members members = {g, items, count};
+        const struct pressure_sizes sizes = {.now_ns = now_ns,
+                                             .rss_bytes = g->rss_bytes,
+                                             .processes = g->processes,
+                                             .once = counted_once,
+                                             .arg = &members};
+        g->crossed = pressure_crossed(&g->rules, &sizes, &g->groups, g->line, sizeof g->line);
     }
     for (uint32_t i = 0; i < count; i++)
         if (items[i]->life == WATCH_RUNNING && items[i]->group && items[i]->group->crossed)

@@ -4,6 +4,7 @@ WATCH_LIBRARY."""
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -12,7 +13,7 @@ import unittest
 from fakes import MALLOW, Watch, functions, until
 from memorygroup import MemoryGroup, filesystem
 
-SERVER, LIBRARY = os.environ["SERVER"], os.path.abspath(os.environ["WATCH_LIBRARY"])
+SERVER, PREFORK, LIBRARY = os.environ["SERVER"], os.environ["PREFORK"], os.path.abspath(os.environ["WATCH_LIBRARY"])
 LEAK = "forgets_to_free"
 MIB = 1 << 20
 
@@ -111,6 +112,27 @@ class Threshold(Case):
             for end in a[1], b[1]:
                 os.close(end)
             watch.process.communicate(timeout=600)
+
+    def test_pages_that_processes_share_count_once(self):
+        """Seven processes, each with the same 40 MiB: 280 MiB by their resident sizes, 40 MiB of memory."""
+        group = self.group(150 * MIB)
+        for rule, because in (("rss>80%", r"its control group uses (.*) MB \(rss>80%, which is 120.0 MB\)"),
+                              ("rss>100M", r"the resident size is (.*) MB, shared pages counted once \(rss>100.0 MB\)")):
+            with self.subTest(rule), self.watch("--dump-when", rule, "--dump-to", self.place, "--",
+                                                *group.command(PREFORK)) as watch:
+                p = watch.process
+                self.assertEqual(p.stdout.readline(), "ready\n")
+                self.grow(p, 20)
+                self.grow(p, 75)
+                until(lambda: len(self.dumps(".pb.gz")) == 7, "a dump of each process")
+                _, err = p.communicate(timeout=600)
+            self.assertEqual(p.returncode, 0, err)
+            for name in self.dumps():
+                with open(os.path.join(self.place, name), encoding="utf-8") as f:
+                    used = float(re.search(because, json.load(f)["because"]).group(1))
+                self.assertTrue(100 < used < 150, used)
+            for name in self.dumps(""):
+                os.remove(os.path.join(self.place, name))
 
     def test_what_cannot_be_written(self):
         """It is said; the watch and the program go on."""
