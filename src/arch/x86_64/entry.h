@@ -157,11 +157,11 @@
 /* An entry in two forms (watch/direct.c): the general one goes on at 2, finds everything through
  * memory and leaves for the allocator at 3, for `slow` at 1; the fast one, a template with places
  * to fill in, is written over it. */
-enum arch_fix { /* how a place of four bytes is filled in */
+enum arch_fix { /* how a place is filled in, of four bytes but for one */
                 ARCH_FIX_END = 0,
                 ARCH_FIX_THREAD = 1, /* watch_thread, from the thread pointer */
-                ARCH_FIX_START = 2,  /* of the range, in units of 64 KiB */
-                ARCH_FIX_BYTES = 3,  /* the same */
+                ARCH_FIX_START = 2,  /* of the range, in units of its size */
+                ARCH_FIX_SHIFT = 3,  /* one byte: bits of that size behind the lowest four */
                 ARCH_FIX_TARGET = 4, /* the allocator, from behind the place */
                 ARCH_FIX_FILTER = 5  /* of addresses; the same */
 };
@@ -195,11 +195,17 @@ enum arch_fix { /* how a place of four bytes is filled in */
     "  jb 1b\n"
 #define ARCH_SPEND_FAST(size_register) "  sub %" size_register ", %fs:0\n" ARCH_FIX("1", "4")
 #define ARCH_NOT_LESS                  "  .byte 0x0f, 0x83\n  .long 0\n" ARCH_FIX("4", "4") /* jae */
-#define ARCH_RANGE_FAST                /* of units, 32 bits of which an address fits into */       \
+/* Both questions, with rcx, which is no argument here: goes to 8 when the address in rdi lies in
+ * the range; then as ARCH_HELD_FAST. Of the range, whose start is a multiple of its size, the upper
+ * bits are compared. */
+#define ARCH_OURS_FAST                                                                             \
     "  mov %rdi, %rax\n"                                                                           \
-    "  shr $16, %rax\n"                                                                            \
-    "  sub $0x7fffffff, %eax\n" ARCH_FIX("2", "4") "  cmp $0x7fffffff, %eax\n" ARCH_FIX("3", "4")
-#define ARCH_INSIDE "  jb 8f\n"
+    "  shr $4, %rax\n"                                                                             \
+    "  movzwl %ax, %ecx\n"                                                                         \
+    "  shr $0x7f, %rax\n" ARCH_FIX("3", "1") "  cmp $0x7fffffff, %eax\n" ARCH_FIX(                 \
+        "2", "4") "  je 8f\n"                                                                      \
+                  "  .byte 0x4c, 0x8d, 0x1d\n  .long 0\n" ARCH_FIX("5", "4") /* lea */             \
+        "  cmpb $0, (%r11,%rcx)\n"
 #define ARCH_HELD_FAST                                                                             \
     ARCH_HELD_AT                                                                                   \
     "  .byte 0x4c, 0x8d, 0x1d\n  .long 0\n" ARCH_FIX("5", "4") /* lea */                           \

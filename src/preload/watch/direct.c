@@ -34,8 +34,10 @@ static uint64_t value_of(enum arch_fix kind, const struct entry *e)
     uint64_t target;
     switch (kind) {
     case ARCH_FIX_THREAD: return (uint64_t)&watch_thread - (uint64_t)__builtin_thread_pointer();
-    case ARCH_FIX_START: return guard_range.start / GUARD_RANGE_UNIT;
-    case ARCH_FIX_BYTES: return guard_range.bytes / GUARD_RANGE_UNIT;
+    case ARCH_FIX_START: /* that of no address where there is no range */
+        return guard_range.bytes ? guard_range.start / guard_range.bytes : UINT64_MAX;
+    case ARCH_FIX_SHIFT:
+        return (guard_range.bytes ? (uint64_t)__builtin_ctzll(guard_range.bytes) : 24) - 4;
     case ARCH_FIX_FILTER: return (uint64_t)held_filter;
     default: memcpy(&target, (const uint8_t *)&next + e->next, sizeof target); return target;
     }
@@ -57,7 +59,7 @@ static void write_entry(const struct entry *e)
         if (!fits(v))
             return;
         const int32_t word = (int32_t)v;
-        memcpy(bytes + f[0], &word, sizeof word);
+        memcpy(bytes + f[0], &word, kind == ARCH_FIX_SHIFT ? 1 : sizeof word);
     }
     for (unsigned i = (e->bytes + WORD - 1) / WORD; i-- > 0;)
         arch_code_store((uint64_t *)(void *)at + i, copy[i]);

@@ -35,14 +35,11 @@ ARCH_ENTRIES_BEGIN;
 #define ENTRY_PRODUCT(name, arguments)                                                             \
     ENTRY(name, name, ARCH_SPEND_PRODUCT, ARCH_SPEND_PRODUCT_FAST ARCH_NOT_LESS, arguments)
 #define TAKES(name, real, arguments)                                                               \
-    ENTRY(name, real, ARCH_RANGE ARCH_HELD,                                                        \
-          ARCH_RANGE_FAST ARCH_INSIDE ARCH_HELD_FAST ARCH_NOT_HELD, arguments)
+    ENTRY(name, real, ARCH_RANGE ARCH_HELD, ARCH_OURS_FAST ARCH_NOT_HELD, arguments)
 #define ENTRY_TAKES(name, arguments) TAKES(name, name, arguments)
 #define ENTRY_RESIZES(name, arguments)                                                             \
     ENTRY(name, name, ARCH_RANGE ARCH_HELD ARCH_SPEND(ARCH_ARGUMENT_2),                            \
-          ARCH_RANGE_FAST ARCH_INSIDE ARCH_HELD_FAST ARCH_IS_HELD ARCH_SPEND_FAST(ARCH_ARGUMENT_2) \
-              ARCH_NOT_LESS,                                                                       \
-          arguments)
+          ARCH_OURS_FAST ARCH_IS_HELD ARCH_SPEND_FAST(ARCH_ARGUMENT_2) ARCH_NOT_LESS, arguments)
 #define ENTRY_IN_C(name, arguments)                                                                \
     ARCH_ENTRY_IN_C("entry_" #name, "watch_" #name, arguments);                                    \
     ARCH_ENTRY_SHOWN(name);

@@ -90,14 +90,14 @@ static uint32_t dequeue(void)
     }
 }
 
-/* Addresses without access, from a multiple of GUARD_RANGE_UNIT on; 0: refused. */
+/* Addresses without access, from a multiple of `bytes` on, a power of two; 0: refused. */
 static uint64_t reserve(uint64_t bytes)
 {
-    const uint64_t more = bytes + GUARD_RANGE_UNIT;
+    const uint64_t more = 2 * bytes;
     const long p = sys_mmap(0, more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (sys_is_error(p))
         return 0;
-    const uint64_t from = (uint64_t)p, at = (from + GUARD_RANGE_UNIT - 1) & ~(GUARD_RANGE_UNIT - 1);
+    const uint64_t from = (uint64_t)p, at = (from + bytes - 1) & ~(bytes - 1);
     if (at > from)
         sys_munmap((void *)from, at - from);
     sys_munmap((void *)(at + bytes), from + more - (at + bytes));

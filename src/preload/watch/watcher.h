@@ -211,11 +211,10 @@ static inline __attribute__((always_inline, unused)) bool held_maybe(const void 
 
 /* ---- guard.c ---- */
 
-/* Where guarded blocks are; entry.c compares with these, or with how many units they are. */
+/* Where guarded blocks are; entry.c compares with these. */
 struct guard_range {
-    uint64_t start, bytes; /* multiples of GUARD_RANGE_UNIT; bytes 0: no block is guarded here */
+    uint64_t start, bytes; /* a power of two, which start is a multiple of; 0: nothing is guarded */
 };
-#define GUARD_RANGE_UNIT 65536ul
 extern HIDDEN struct guard_range guard_range;
 static inline __attribute__((always_inline, unused)) bool guard_maybe(const void *p)
 {
