@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +132,23 @@ static bool has_gone(const struct client *c)
     return !c->asked && !recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 }
 
+/* The same of a client whose answer is put off: the library does not look at it. Bytes may stand
+ * before its end: a further request, the end of TLS. */
+static bool has_left(const struct client *c)
+{
+    struct pollfd p = {.fd = c->fd, .events = POLLRDHUP};
+    return poll(&p, 1, 0) > 0;
+}
+
+static void wake(struct serve *s, struct client *c)
+{
+    struct MHD_Connection *connection = c->waiting;
+    c->waiting = NULL;
+    c->since_ns = clock_monotonic_ns();
+    s->waiting--;
+    mhd.resume_connection(connection);
+}
+
 static void look_after(struct serve *s)
 {
     const uint64_t now = clock_monotonic_ns();
@@ -138,12 +156,11 @@ static void look_after(struct serve *s)
         struct client *c = &s->clients[i];
         if (!c->used)
             continue;
-        if (c->waiting && now >= c->until_ns) {
-            struct MHD_Connection *connection = c->waiting;
-            c->waiting = NULL;
-            c->since_ns = now;
-            s->waiting--;
-            mhd.resume_connection(connection);
+        if (c->waiting && has_left(c)) {
+            hang_up(c);
+            wake(s, c);
+        } else if (c->waiting && now >= c->until_ns) {
+            wake(s, c);
         } else if (!c->waiting && (now - c->since_ns > EXCHANGE_NS || has_gone(c))) {
             hang_up(c);
         }
@@ -255,7 +272,7 @@ static unsigned on_request(void *arg, struct MHD_Connection *connection, const c
     struct exchange *e = *state;
     struct asking asking = {.token = s->guard.token};
     (void)version, (void)upload, (void)upload_bytes;
-    if (!c || s->closing)
+    if (!c || c->over || s->closing)
         return HTTPD_NO;
     if (!e) {
         *state = e = calloc(1, sizeof *e);

@@ -103,6 +103,20 @@ class Hostile(unittest.TestCase):
             for s in waiting:
                 s.close()
 
+    def test_clients_that_leave_while_they_wait(self):
+        """Their places are free again, long before their answers would be due."""
+        for more in (b"", b"GET / HTTP/1.1\r\n"):  # bytes that nobody reads stand before the end
+            gone = [self.watch.connect(b"GET /debug/pprof/heap?seconds=600 HTTP/1.1\r\nHost: localhost\r\n\r\n" + more) for _ in range(8)]
+            with self.watch.connect(b"GET /debug/pprof/heap?seconds=600 HTTP/1.1\r\nHost: localhost\r\n\r\n") as s:
+                self.assertEqual(s.recv(12), b"HTTP/1.1 503")  # all eight wait
+            for s in gone:
+                s.close()
+
+            def answered():
+                with self.watch.connect(b"GET /debug/pprof/heap?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n") as s:
+                    return s.recv(12) == b"HTTP/1.1 200"
+            until(answered, "a place of those who left is free", 120)
+
     def test_connections_that_are_given_up(self):
         for path in (b"/report.json", b"/debug/pprof/heap?seconds=1"):
             for _ in range(50):
