@@ -292,6 +292,21 @@ static int make_graph(struct reading *r, struct error *err)
     return status;
 }
 
+/* What a process claims can be more than may be read of it. */
+static void doubt_reading(struct reading *r)
+{
+    if (r->h->roots.cut)
+        walk_doubt(&r->h->walk, "the process maps its memory so many times that not all of its "
+                                "mappings were looked at, which may refer to blocks");
+    if (!r->t->cut)
+        return;
+    target_note(r->t, "not all of its files were read where their pages are not in memory");
+    walk_doubt(&r->h->walk,
+               "it maps more of files than the %d MiB that are read where their pages are not in "
+               "memory",
+               TARGET_FILE_BYTES_MOST >> 20);
+}
+
 /* What needs the target's memory. */
 static int look(struct reading *r, struct error *err)
 {
@@ -319,6 +334,7 @@ static int look(struct reading *r, struct error *err)
         return error_memory(err);
     if (r->cold && cold_mark(h, r->t, r->cold))
         return error_memory(err);
+    doubt_reading(r);
     spill_free(r->scan.seen); /* of use to containers_find only */
     r->scan.seen = NULL;
     r->scan.seen_count = 0;

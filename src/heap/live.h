@@ -35,6 +35,7 @@ struct heap_live {
     pid_t memory_pid;          /* whose memory is read: the process, or its copy */
     int memory_fd;             /* /proc/PID/mem, or -1 */
     struct resident *resident; /* of its pages; NULL: not known */
+    struct live_file *file;    /* that was read last, where its pages are not in memory */
     pid_t copy;                /* the stopped child of the injected fork; 0: none */
     struct live_kept *kept;    /* by address, apart */
     size_t kept_count, kept_room;

@@ -28,7 +28,7 @@ static bool resident(struct looking *l, uint64_t page)
 static uint64_t resident_bytes(struct looking *l, uint64_t start, uint64_t end)
 {
     uint64_t bytes = 0;
-    for (uint64_t at = start; at < end; at += PAGE)
+    for (uint64_t at = start; (at = target_next(l->t, at, end)) < end; at += PAGE)
         if (resident(l, at))
             bytes += PAGE;
     return bytes;

@@ -1,21 +1,21 @@
 /* resident.c - see resident.h. */
 #include "heap/resident.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "arch/page.h"
+#include "base/present.h"
 
 enum {
     PAGE_SHIFT = ARCH_PAGE_SHIFT,
     PART_SHIFT = 27,
     PART_PAGES = 1 << (PART_SHIFT - PAGE_SHIFT),
     PARTS = 1 << (ARCH_ADDRESS_BITS - PART_SHIFT),
-    ENTRIES = 4096
+    ENTRIES = 4096,
+    KEPT_MOST = 1 << 14 /* parts, of 8 KiB */
 };
 
 #define PRESENT ((uint64_t)1 << 63)
@@ -26,22 +26,23 @@ struct part {
 };
 
 struct resident {
-    int fd; /* /proc/PID/pagemap */
+    struct present present;
     pthread_mutex_t lock;
+    size_t kept;                   /* parts of their own */
     _Atomic(struct part *) *parts; /* PARTS, by address >> PART_SHIFT; NULL: not yet asked */
 };
 
+static struct part nothing; /* of every part in which there is no page */
+
 struct resident *resident_new(pid_t pid)
 {
-    char path[64];
     struct resident *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
-    snprintf(path, sizeof path, "/proc/%d/pagemap", (int)pid);
-    r->fd = open(path, O_RDONLY | O_CLOEXEC);
+    present_open(&r->present, pid);
     r->parts = calloc(PARTS, sizeof *r->parts);
     pthread_mutex_init(&r->lock, NULL);
-    if (r->fd < 0 || !r->parts) {
+    if (r->present.fd < 0 || !r->parts) {
         resident_free(r);
         return NULL;
     }
@@ -53,15 +54,27 @@ void resident_free(struct resident *r)
     if (!r)
         return;
     for (size_t i = 0; r->parts && i < PARTS; i++)
-        free(r->parts[i]);
+        if (r->parts[i] != &nothing)
+            free(r->parts[i]);
     free(r->parts);
-    if (r->fd >= 0)
-        close(r->fd);
+    present_close(&r->present);
     pthread_mutex_destroy(&r->lock);
     free(r);
 }
 
 static void set(uint64_t *bits, size_t i) { bits[i / 64] |= (uint64_t)1 << i % 64; }
+
+const struct present *resident_present(const struct resident *r) { return &r->present; }
+
+/* One page, of a part that is not kept. */
+static enum resident_state ask_page(const struct resident *r, uint64_t address)
+{
+    uint64_t entry;
+    if (pread(r->present.fd, &entry, sizeof entry,
+              (off_t)((address >> PAGE_SHIFT) * sizeof entry)) != sizeof entry)
+        return RESIDENT_HERE;
+    return entry & PRESENT ? RESIDENT_HERE : entry & SWAPPED ? RESIDENT_SWAPPED : RESIDENT_NOT;
+}
 
 /* A part of which the kernel does not say all counts as here. */
 static struct part *ask(struct resident *r, uint64_t number)
@@ -72,7 +85,7 @@ static struct part *ask(struct resident *r, uint64_t number)
     for (size_t i = 0; part && i < PART_PAGES;) {
         ssize_t n = -1;
         if (entries)
-            n = pread(r->fd, entries, ENTRIES * sizeof *entries,
+            n = pread(r->present.fd, entries, ENTRIES * sizeof *entries,
                       (off_t)((first + i) * sizeof *entries));
         if (n < (ssize_t)sizeof *entries) {
             while (i < PART_PAGES)
@@ -90,6 +103,19 @@ static struct part *ask(struct resident *r, uint64_t number)
     return part;
 }
 
+/* NULL: it cannot be kept. */
+static struct part *part_of(struct resident *r, uint64_t number)
+{
+    uint64_t from, to;
+    if (r->present.scans && present_next(&r->present, number << PART_SHIFT,
+                                         (number + 1) << PART_SHIFT, &from, &to) == PRESENT_NONE)
+        return &nothing;
+    if (r->kept >= KEPT_MOST)
+        return NULL;
+    r->kept++;
+    return ask(r, number);
+}
+
 enum resident_state resident_page(struct resident *r, uint64_t address)
 {
     uint64_t number = address >> PART_SHIFT;
@@ -101,12 +127,12 @@ enum resident_state resident_page(struct resident *r, uint64_t address)
         pthread_mutex_lock(&r->lock);
         part = atomic_load_explicit(&r->parts[number], memory_order_acquire);
         if (!part) {
-            part = ask(r, number);
+            part = part_of(r, number);
             atomic_store_explicit(&r->parts[number], part, memory_order_release);
         }
         pthread_mutex_unlock(&r->lock);
         if (!part)
-            return RESIDENT_HERE;
+            return ask_page(r, address);
     }
     if (part->here[page / 64] >> page % 64 & 1)
         return RESIDENT_HERE;

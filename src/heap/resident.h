@@ -2,7 +2,8 @@
  *
  * Owns: asking the kernel before the memory is read, because reading a page that is not there makes
  * the kernel map one of zeros: it would be there afterwards. Asked once for each 128 MB in which
- * something is read. Any thread. */
+ * something is read, and kept for so many of them that a process of sparse memory costs 128 MB at
+ * most. Any thread. */
 #ifndef MALLOW_HEAP_RESIDENT_H
 #define MALLOW_HEAP_RESIDENT_H
 
@@ -12,6 +13,7 @@
 #include <sys/types.h>
 
 struct resident;
+struct present;
 
 /* Of the process, which stands still. NULL when out of memory or when the kernel does not say. */
 struct resident *resident_new(pid_t pid);
@@ -22,6 +24,9 @@ enum resident_state {
     RESIDENT_HERE = 1,
     RESIDENT_SWAPPED = 2
 };
+
+/* The question itself, of addresses without bound. It belongs to r. */
+const struct present *resident_present(const struct resident *r);
 
 /* Of the page that holds the address, which is below 2^47. RESIDENT_HERE where it is not known. */
 enum resident_state resident_page(struct resident *r, uint64_t address);

@@ -16,7 +16,8 @@ enum {
     TLS_BYTES = 8192,         /* below fs: initial thread-local variables */
     DESCRIPTOR_BYTES = 0x940, /* from fs on: glibc's struct pthread */
     RED_ZONE = 128,
-    UNNAMED_MAX = 1000 /* words of a module that are roots of their own */
+    BYTES_LEAST = 1 << 30, /* that are looked at, and twice what the process has */
+    UNNAMED_MAX = 1000     /* words of a module that are roots of their own */
 };
 
 struct finding {
@@ -35,6 +36,7 @@ struct finding {
         uint64_t start, end;
     } * taken; /* memory that is looked at as another kind of root */
     size_t taken_count, taken_room;
+    uint64_t left; /* bytes that may be read still */
     bool failed;
 };
 
@@ -154,14 +156,25 @@ static void sight(struct finding *f, uint64_t at, uint32_t block, const uint64_t
         f->failed = true;
 }
 
+static void spend(struct finding *f, uint64_t bytes)
+{
+    if (f->left != UINT64_MAX)
+        f->left -= bytes < f->left ? bytes : f->left;
+}
+
 static void scan_range(struct finding *f, uint64_t start, uint64_t end, const struct root *base,
                        word_root *root_of)
 {
     const struct blocks *b = &f->w->blocks;
     start = (start + 7) & ~7ULL;
-    while (start < end && end - start >= 8 && !f->failed) {
+    while ((start = target_next(f->t, start, end)) < end && end - start >= 8 && !f->failed) {
         uint64_t want = end - start < WINDOW_BYTES ? (end - start) & ~7ULL : WINDOW_BYTES;
+        if (want > f->left) {
+            f->r->cut = true;
+            return;
+        }
         size_t have = target_read(f->t, start, f->window, want);
+        spend(f, have + TARGET_PAGE_BYTES);
         for (size_t i = 0; i < have / 8 && !f->failed; i++) {
             uint64_t v = f->window[i];
             if (v - b->low >= b->high - b->low)
@@ -372,7 +385,9 @@ int roots_find(struct roots *r, struct target *t, const struct modules *modules,
                         .g = g,
                         .w = w,
                         .sampled = sampled,
-                        .variables = variables};
+                        .variables = variables,
+                        .left = t->own_bytes < UINT64_MAX / 4 ? 2 * t->own_bytes + BYTES_LEAST
+                                                              : UINT64_MAX};
     r->room = 64;
     r->at = calloc(r->room, sizeof *r->at);
     f.window = malloc(WINDOW_BYTES);

@@ -47,6 +47,7 @@ struct roots {
     struct sighting *seen; /* where containers may be */
     size_t seen_count, seen_room;
     struct intern names;
+    bool cut; /* the process has mapped what it has so often that not all of it was looked at */
 };
 
 /* sampled: where its library notes addresses is no root. Returns 0, or -1 with *err set when out of

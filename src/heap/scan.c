@@ -217,7 +217,7 @@ static int scan_large(struct scanning *g, struct piece *p, struct batch *k, uint
     bool first = true;
     if (!blocks_is_used(g->b, p->first))
         return 0;
-    while (at < end) {
+    while ((at = first ? at : target_next(g->t, at, end)) < end) {
         uint64_t want = end - at < PIECE_BYTES ? end - at : PIECE_BYTES;
         size_t have = target_read(g->t, at, room, want);
         if (have / 8 && first)

@@ -34,6 +34,7 @@ enum {
     STACK_LEFT = 64 << 10,
     XSTATE_MAX = 16 << 10,
     CODE_WINDOW = 1 << 16,
+    CODE_MOST = 1 << 28, /* that is looked through: a mapping may be terabytes of nothing */
     CALL_STOP = SIGTRAP | 0x80,
     RSEQ_CS_OFFSET = 8,
 };
@@ -69,11 +70,12 @@ static void look_for(const uint8_t *code, size_t n, uint64_t at, struct live_pie
 static bool has_all(const struct live_pieces *p) { return p->call && p->sigreturn && p->exit; }
 
 /* In one mapping. */
-static bool find_in(struct target *t, const struct target_region *r, uint8_t *code,
+static bool find_in(struct target *t, const struct target_region *r, uint8_t *code, uint64_t *left,
                     struct live_pieces *p)
 {
     struct live_pieces here = {0};
-    for (uint64_t at = r->start; at < r->end && !has_all(&here); at += CODE_WINDOW) {
+    for (uint64_t at = r->start; at < r->end && *left && !has_all(&here); at += CODE_WINDOW) {
+        *left -= CODE_WINDOW;
         uint64_t want = r->end - at < CODE_WINDOW + 16 ? r->end - at : CODE_WINDOW + 16;
         look_for(code, target_read(t, at, code, want), at, &here);
     }
@@ -87,6 +89,7 @@ static bool find_in(struct target *t, const struct target_region *r, uint8_t *co
 static bool find_pieces(struct target *t, struct live_pieces *p)
 {
     uint8_t *code = has_all(p) ? NULL : malloc(CODE_WINDOW + 16);
+    uint64_t left = CODE_MOST;
     for (int pass = 0; code && pass < 2 && !has_all(p); pass++)
         for (size_t i = 0; i < t->region_count && !has_all(p); i++) {
             const struct target_region *r = &t->regions[i];
@@ -94,7 +97,7 @@ static bool find_pieces(struct target *t, struct live_pieces *p)
             const bool libc =
                 slash && (!strncmp(slash, "/libc.", 6) || !strncmp(slash, "/libc-", 6));
             if (r->flags & REGION_EXEC && slash && libc == !pass && !strstr(slash, "ld-linux"))
-                find_in(t, r, code, p);
+                find_in(t, r, code, &left, p);
         }
     free(code);
     return has_all(p);

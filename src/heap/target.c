@@ -11,7 +11,13 @@
 
 enum { PAGES = 256, ADDRESS_BITS = ARCH_ADDRESS_BITS };
 
-struct target *target_new(void) { return calloc(1, sizeof(struct target)); }
+struct target *target_new(void)
+{
+    struct target *t = calloc(1, sizeof *t);
+    if (t)
+        t->own_bytes = UINT64_MAX;
+    return t;
+}
 
 void target_close(struct target *t)
 {
@@ -22,6 +28,7 @@ void target_close(struct target *t)
     for (size_t i = 0; i < t->file_count; i++)
         free(t->files[i]);
     free(t->files);
+    index_release(&t->file_index);
     free(t->regions);
     free(t->threads);
     free(t->pages);
@@ -29,15 +36,28 @@ void target_close(struct target *t)
     free(t);
 }
 
+static uint64_t hash_of(const char *path)
+{
+    uint64_t h = 14695981039346656037u;
+    for (; *path; path++)
+        h = (h ^ (uint8_t)*path) * 1099511628211u;
+    return h;
+}
+
 static const char *keep_file(struct target *t, const char *path)
 {
-    for (size_t i = t->file_count;
-         i-- > 0;) /* the latest first: mappings of a file are neighbors */
+    const uint64_t hash = hash_of(path);
+    size_t at = INDEX_START;
+    for (uint32_t i; (i = index_next(&t->file_index, hash, &at)) != INDEX_NONE;)
         if (!strcmp(t->files[i], path))
             return t->files[i];
     if (!ARRAY_ROOM(t->files, t->file_count + 1, t->file_room))
         return NULL;
     char *copy = strdup(path);
+    if (copy && !index_add(&t->file_index, hash, (uint32_t)t->file_count)) {
+        free(copy);
+        return NULL;
+    }
     if (copy)
         t->files[t->file_count++] = copy;
     return copy;
@@ -119,6 +139,11 @@ size_t target_read(struct target *t, uint64_t address, void *into, size_t bytes)
     if (address >> ADDRESS_BITS || !bytes)
         return 0;
     return t->ops->read(t, address, into, bytes);
+}
+
+uint64_t target_next(struct target *t, uint64_t at, uint64_t end)
+{
+    return t->ops->next && at < end ? t->ops->next(t, at, end) : at;
 }
 
 bool target_knows_pages(const struct target *t) { return t->knows_pages; }

@@ -14,12 +14,15 @@
 
 #include "arch/page.h"
 #include "base/error.h"
+#include "base/index.h"
 #include "heap/resident.h"
 
 enum {
     TARGET_PAGE_BYTES = ARCH_PAGE_BYTES,
     TARGET_REGIONS_MAX = 1 << 20,
-    TARGET_THREADS_MAX = 1 << 16
+    TARGET_THREADS_MAX = 1 << 16,
+    TARGET_FILE_BYTES_MOST = 256 << 20,  /* read of files, where their pages are not in memory */
+    TARGET_UNASKED_BYTES_MOST = 64 << 20 /* read where pages or files cannot be asked for */
 };
 
 enum target_region_flag {
@@ -58,6 +61,8 @@ struct target_ops {
     /* At most `bytes` from `address` on into `into`; how many were there. Any thread. */
     size_t (*read)(struct target *t, uint64_t address, void *into, size_t bytes);
     enum resident_state (*page)(struct target *t, uint64_t address); /* NULL: not known */
+    /* As target_next; NULL: every byte may be there. */
+    uint64_t (*next)(struct target *t, uint64_t at, uint64_t end);
     void (*close)(struct target *t);
 };
 
@@ -70,6 +75,8 @@ struct target {
     uint64_t moment_ns;  /* of CLOCK_REALTIME, when all threads stood; UINT64_MAX: of a core */
     uint64_t stopped_ns; /* how long the process could not run; set when it goes on */
     bool knows_pages;    /* target_page does */
+    uint64_t own_bytes;  /* that a live process has in memory and swap; UINT64_MAX: not known */
+    _Atomic bool cut;    /* bytes of its files were left out: more than TARGET_FILE_BYTES_MOST */
     const char *refused; /* why there is no snapshot, when there could have been; static */
     struct target_region *regions;
     size_t region_count, region_room;
@@ -77,6 +84,7 @@ struct target {
     size_t thread_count, thread_room;
     char **files; /* each path once */
     size_t file_count, file_room;
+    struct index file_index;
     char *note;          /* what the user should know: a truncated core; NULL: nothing. Owned */
     uint64_t lacking;    /* bytes of writable memory that a core leaves out */
     uint64_t lacking_at; /* where the first of them were */
@@ -116,6 +124,10 @@ void target_close(struct target *t); /* NULL is fine */
 
 /* How many bytes could be read, from the first on. */
 size_t target_read(struct target *t, uint64_t address, void *into, size_t bytes);
+
+/* The first address in [at, end) at which there may be something other than zeros and what files
+ * hold, or end: what a process reserved and never used is passed at once. */
+uint64_t target_next(struct target *t, uint64_t at, uint64_t end);
 
 /* The word at an address; false when it is not there. Keeps some pages; one thread. */
 bool target_peek(struct target *t, uint64_t address, uint64_t *word);

@@ -6,11 +6,13 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -20,31 +22,54 @@
 #include "arch/stop.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/present.h"
 #include "base/proc.h"
 #include "heap/live.h"
 #include "heap/target.h"
+#include "symbol/program.h"
+#include "trust/file.h"
 
 enum { HOLE_PAGES = 16, STOP_LIMIT_MS = 5000, KEPT_MOST = 256 << 20 };
 
-/* How many of the bytes are to be read at once. *zeros: they need not be read, because no page was
- * ever there. */
-static size_t next_run(struct target *t, uint64_t address, size_t bytes, bool *zeros)
+/* A file of the process, of whose pages some are read that are not in its memory. */
+struct live_file {
+    pthread_mutex_t lock;
+    const struct target_region *region; /* that is open; NULL: none */
+    int fd;                             /* -1: it is no regular file, or cannot be asked */
+    bool unasked;                       /* the kernel does not let its file be opened */
+    uint64_t left, unasked_left;        /* bytes that may be read still */
+};
+
+enum run { RUN_READ, RUN_ZEROS, RUN_FILE };
+
+/* How many of the bytes are to be read at once, and how. RUN_ZEROS: they need not be, because no
+ * page was ever there. RUN_FILE: of the file, because reading the memory would make the page. */
+static size_t next_run(struct target *t, uint64_t address, size_t bytes, enum run *run)
 {
     const struct heap_live *live = t->impl;
-    const struct target_region *r = live->resident ? target_region_at(t, address) : NULL;
-    *zeros = false;
-    if (!r || r->file || r->flags & (REGION_SHARED | REGION_SPECIAL))
-        return r && r->end - address < bytes ? r->end - address : bytes;
+    const struct target_region *r = target_region_at(t, address);
+    *run = RUN_READ;
+    if (!r)
+        return 0;
+    if (!live->resident) {
+        *run = r->file || r->flags & REGION_SHARED ? RUN_FILE : RUN_READ;
+        return r->end - address < bytes ? r->end - address : bytes;
+    }
+    if (r->flags & REGION_SPECIAL)
+        return r->end - address < bytes ? r->end - address : bytes;
+    const enum run hole_is = r->file || r->flags & REGION_SHARED ? RUN_FILE : RUN_ZEROS;
+    const unsigned hole_pages = hole_is == RUN_FILE ? 1 : HOLE_PAGES;
     uint64_t end = r->end - address < bytes ? r->end : address + bytes, at = address, hole = 0;
     for (; at < end; at = (at | (TARGET_PAGE_BYTES - 1)) + 1) {
         bool missing = resident_page(live->resident, at) == RESIDENT_NOT;
-        if (at == address)
-            *zeros = missing;
-        if (*zeros && !missing)
+        if (at == address && missing)
+            *run = hole_is;
+        if (*run != RUN_READ && !missing)
             break;
         hole = missing ? hole + 1 : 0;
-        if (!*zeros && hole == HOLE_PAGES) { /* shorter ones are not worth a call */
-            at = (at & ~(uint64_t)(TARGET_PAGE_BYTES - 1)) - (HOLE_PAGES - 1) * TARGET_PAGE_BYTES;
+        if (*run == RUN_READ && hole == hole_pages) { /* shorter ones are not worth a call */
+            at = (at & ~(uint64_t)(TARGET_PAGE_BYTES - 1)) -
+                 (uint64_t)(hole_pages - 1) * TARGET_PAGE_BYTES;
             break;
         }
     }
@@ -65,15 +90,80 @@ static const struct live_kept *kept_from(const struct heap_live *live, uint64_t 
     return low < live->kept_count ? &live->kept[low] : NULL;
 }
 
+/* Takes `bytes` from what may be read still, at most what is left; 0: nothing is. */
+static size_t take(struct target *t, uint64_t *left, size_t bytes)
+{
+    if (!*left)
+        t->cut = true;
+    if (bytes > *left)
+        bytes = (size_t)*left;
+    *left -= bytes;
+    return bytes;
+}
+
+/* The very file that is mapped there. */
+static void open_file(const struct heap_live *live, const struct target_region *r)
+{
+    char path[96];
+    struct error err = {0};
+    struct live_file *f = live->file;
+    if (f->region == r)
+        return;
+    if (f->fd >= 0)
+        close(f->fd);
+    snprintf(path, sizeof path, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)live->memory_pid,
+             r->start, r->end);
+    f->region = r;
+    f->fd = program_open(path, &err);
+    f->unasked = f->fd < 0 && err.kind == ERROR_SYSTEM;
+}
+
+/* Bytes of a mapping's file: of what there is of it, and zeros for the rest; < 0: nothing can be
+ * read. *memory: where the file cannot be opened, so many bytes are to be read from memory. */
+static ssize_t read_file(struct target *t, uint64_t address, uint8_t *to, size_t bytes,
+                         size_t *memory)
+{
+    struct heap_live *live = t->impl;
+    const struct target_region *r = target_region_at(t, address);
+    struct live_file *f = live->file;
+    struct stat st;
+    ssize_t got = -1;
+    pthread_mutex_lock(&f->lock);
+    if (live->resident)
+        open_file(live, r);
+    if (!live->resident) {
+        *memory = take(t, &f->unasked_left, bytes);
+    } else if (f->fd < 0) {
+        *memory = f->unasked ? take(t, &f->unasked_left, bytes) : 0;
+    } else if (!fstat(f->fd, &st)) {
+        const uint64_t at = r->offset + (address - r->start), size = (uint64_t)st.st_size,
+                       whole = (size + TARGET_PAGE_BYTES - 1) & ~(uint64_t)(TARGET_PAGE_BYTES - 1),
+                       data = at < size ? trust_past_hole(f->fd, at, size) : whole;
+        if (at < whole && data > at) {
+            got = (ssize_t)(data - at < bytes ? data - at : bytes);
+            memset(to, 0, (size_t)got);
+        } else if (at < size) {
+            const off_t hole = lseek(f->fd, (off_t)at, SEEK_HOLE);
+            const uint64_t end = hole > (off_t)at ? (uint64_t)hole : size;
+            const size_t n = take(t, &f->left, end - at < bytes ? end - at : bytes);
+            got = n ? pread(f->fd, to, n, (off_t)at) : -1;
+        }
+    }
+    pthread_mutex_unlock(&f->lock);
+    return got;
+}
+
 static size_t live_read(struct target *t, uint64_t address, void *into, size_t bytes)
 {
     const struct heap_live *live = t->impl;
     uint8_t *to = into;
     size_t done = 0;
     while (done < bytes) {
-        bool zeros;
+        enum run how;
         const uint64_t at = address + done;
-        size_t run = next_run(t, at, bytes - done, &zeros);
+        size_t run = next_run(t, at, bytes - done, &how), from_memory = 0;
+        if (!run)
+            break;
         const struct live_kept *kept = kept_from(live, at);
         if (kept && kept->start <= at) {
             run = kept->end - at < bytes - done ? kept->end - at : bytes - done;
@@ -83,10 +173,19 @@ static size_t live_read(struct target *t, uint64_t address, void *into, size_t b
         }
         if (kept && kept->start - at < run)
             run = kept->start - at;
-        if (zeros) {
+        if (how == RUN_ZEROS) {
             memset(to + done, 0, run);
             done += run;
             continue;
+        }
+        if (how == RUN_FILE) {
+            const ssize_t got = read_file(t, at, to + done, run, &from_memory);
+            if (got <= 0 && !from_memory)
+                break;
+            done += got > 0 ? (size_t)got : 0;
+            if (got > 0)
+                continue;
+            run = from_memory;
         }
         struct iovec here = {to + done, run};
         struct iovec there = {(void *)(uintptr_t)at, run}; // NOLINT
@@ -111,10 +210,32 @@ static enum resident_state live_page(struct target *t, uint64_t address)
     return live->resident ? resident_page(live->resident, address) : RESIDENT_HERE;
 }
 
+/* Pages of files that nobody wrote to are as the file: they are passed, too. */
+static uint64_t live_next(struct target *t, uint64_t at, uint64_t end)
+{
+    const struct heap_live *live = t->impl;
+    const struct live_kept *kept = kept_from(live, at);
+    const uint64_t page = at & ~(uint64_t)(TARGET_PAGE_BYTES - 1);
+    uint64_t from, to;
+    if (!live->resident || (kept && kept->start <= at))
+        return at;
+    if (kept && kept->start < end)
+        end = kept->start;
+    if (present_next(resident_present(live->resident), page, end, &from, &to) == PRESENT_NONE)
+        return end;
+    return from > at ? from : at;
+}
+
 static void live_close(struct target *t)
 {
     struct heap_live *live = t->impl;
     target_finish(t);
+    if (live->file) {
+        if (live->file->fd >= 0)
+            close(live->file->fd);
+        pthread_mutex_destroy(&live->file->lock);
+        free(live->file);
+    }
     if (live->memory_fd >= 0)
         close(live->memory_fd);
     resident_free(live->resident);
@@ -132,7 +253,7 @@ void target_finish(struct target *t)
         live_end_copy(t, t->impl);
 }
 
-static const struct target_ops live_ops = {live_read, live_page, live_close};
+static const struct target_ops live_ops = {live_read, live_page, live_next, live_close};
 
 /* --- stopping --- */
 
@@ -348,7 +469,7 @@ static int read_maps(struct target *t, uint32_t pid, struct error *err)
 struct keeping {
     struct heap_live *live;
     pid_t pid;
-    int pagemap; /* -1: every page counts as there */
+    const struct present *present;
     uint64_t bytes;
 };
 
@@ -371,23 +492,15 @@ static bool keep(struct keeping *k, uint64_t start, uint64_t end)
 /* The pages of one region that there are. */
 static bool keep_region(struct keeping *k, const struct target_region *r)
 {
-    enum { AT_ONCE = 1024 };
-    uint64_t entries[AT_ONCE];
-    for (uint64_t at = r->start; at < r->end;) {
-        const uint64_t pages = (r->end - at) / TARGET_PAGE_BYTES;
-        size_t n = pages < AT_ONCE ? pages : AT_ONCE, run = 0;
-        if (k->pagemap < 0 || pread(k->pagemap, entries, n * sizeof *entries,
-                                    (off_t)(at / TARGET_PAGE_BYTES * sizeof *entries)) !=
-                                  (ssize_t)(n * sizeof *entries))
-            memset(entries, 0xff, sizeof entries);
-        for (size_t i = 0; i <= n; i++) {
-            const bool there = i < n && entries[i] >> 62;
-            if (!there && run &&
-                !keep(k, at + (i - run) * TARGET_PAGE_BYTES, at + i * TARGET_PAGE_BYTES))
-                return false;
-            run = there ? run + 1 : 0;
+    uint64_t from = r->start, to = r->end;
+    for (uint64_t at = r->start; at < r->end; at = to) {
+        switch (present_next(k->present, at, r->end, &from, &to)) {
+        case PRESENT_NONE: return true;
+        case PRESENT_UNKNOWN: to = r->end; break;
+        default: break;
         }
-        at += n * TARGET_PAGE_BYTES;
+        if (!keep(k, from, to))
+            return false;
     }
     return true;
 }
@@ -396,17 +509,17 @@ void live_keep_lacking(struct target *t, struct heap_live *live, pid_t copy_pid)
 {
     struct target *copy = target_new();
     struct error ignored;
-    struct keeping k = {.live = live, .pid = (pid_t)t->pid, .pagemap = -1};
+    struct present present;
+    struct keeping k = {.live = live, .pid = (pid_t)t->pid, .present = &present};
     live->copy_lacks = !copy || read_maps(copy, (uint32_t)copy_pid, &ignored);
-    k.pagemap = proc_open(k.pid, "pagemap");
+    present_open(&present, k.pid);
     for (size_t i = 0; i < t->region_count && !live->copy_lacks; i++) {
         const struct target_region *r = &t->regions[i];
         if (r->flags & REGION_WRITE && !(r->flags & (REGION_SHARED | REGION_SPECIAL)) &&
             !(target_region_at(copy, r->start) && target_region_at(copy, r->end - 1)))
             live->copy_lacks = !keep_region(&k, r);
     }
-    if (k.pagemap >= 0)
-        close(k.pagemap);
+    present_close(&present);
     target_close(copy);
 }
 
@@ -434,17 +547,37 @@ int live_stop(struct target *t, struct heap_live *live, struct error *err)
     return status;
 }
 
+static uint64_t own_bytes(pid_t pid)
+{
+    static const char *const fields[] = {"VmRSS:", "VmSwap:", "HugetlbPages:"};
+    char text[8192];
+    uint64_t kb = 0;
+    if (proc_read(pid, "status", text, sizeof text) <= 0)
+        return UINT64_MAX;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        unsigned long value = 0;
+        proc_status_numbers(text, fields[i], &value, 1);
+        kb += value;
+    }
+    return kb << 10;
+}
+
 struct target *target_stop(uint32_t pid, struct error *err)
 {
     struct target *t = target_new();
     struct heap_live *live = calloc(1, sizeof *live);
-    if (!t || !live) {
+    struct live_file *file = calloc(1, sizeof *file);
+    if (!t || !live || !file) {
         free(t);
         free(live);
+        free(file);
         error_memory(err);
         return NULL;
     }
-    *live = (struct heap_live){.memory_fd = -1, .memory_pid = (pid_t)pid};
+    *file = (struct live_file){
+        .fd = -1, .left = TARGET_FILE_BYTES_MOST, .unasked_left = TARGET_UNASKED_BYTES_MOST};
+    pthread_mutex_init(&file->lock, NULL);
+    *live = (struct heap_live){.memory_fd = -1, .memory_pid = (pid_t)pid, .file = file};
     t->ops = &live_ops;
     t->impl = live;
     t->source = TARGET_STOPPED;
@@ -459,6 +592,7 @@ struct target *target_stop(uint32_t pid, struct error *err)
     clock_gettime(CLOCK_REALTIME, &now);
     t->moment_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     live->resident = resident_new((pid_t)pid);
+    t->own_bytes = own_bytes((pid_t)pid);
     t->knows_pages = live->resident != NULL;
     live->memory_fd = live_open_memory((pid_t)pid); /* -1: process_vm_readv must do */
     return t;
