@@ -1,30 +1,44 @@
 /* unwindrows.c - see unwindrows.h. The functions come from the table of .eh_frame_hdr, which is
- * sorted; the rows of each from libdw. */
+ * sorted; the rows of each from its instructions, in one pass. The file may be another user's and
+ * change while it is read, so nothing of it is believed, and each part is read once. */
 #include "symbol/unwindrows.h"
 
 #include "arch/system.h"
 #include "base/array.h"
+#include "symbol/callframes.h"
 #include "symbol/program.h"
+#include "trust/file.h"
 
 #include <dwarf.h>
-#include <elfutils/libdw.h>
-#include <gelf.h>
+#include <elf.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { REGISTER_BP = 6, REGISTER_SP = 7, REGISTER_RA = 16, SEGMENTS_MAX = 32 };
+enum {
+    SEGMENTS_MAX = 32,
+    PROGRAMS_MAX = 256,
+    TABLE_BYTES_MOST = 256 << 20, /* of each table */
+    FUNCTIONS_MOST = 1 << 23,
+    ROWS_MOST = 1 << 24
+};
 
 struct segment {
     uint64_t address, offset, bytes;
 };
 
+struct function {
+    uint64_t start, fde; /* addresses */
+};
+
 struct reading {
-    Elf *elf;
-    Dwarf_CFI *cfi;
-    struct segment segment[SEGMENTS_MAX];
-    size_t segments;
+    int fd;
+    struct segment segment[SEGMENTS_MAX], data[SEGMENTS_MAX]; /* of code; all */
+    size_t segments, datas;
+    struct function *function;
+    size_t functions, function_room;
     struct unwind_row *row;
     size_t rows, room;
     bool no_memory;
@@ -50,100 +64,13 @@ static void put(struct reading *r, uint64_t address, struct unwind_row row)
             last->bp_offset == row.bp_offset && last->offset < row.offset)
             return; /* goes on as before */
     }
+    if (r->rows >= ROWS_MOST)
+        return;
     if (!ARRAY_ROOM(r->row, r->rows + 1, r->room)) {
         r->no_memory = true;
         return;
     }
     r->row[r->rows++] = row;
-}
-
-/* Whether the operation is register + offset, for one of two registers. */
-static bool is_register(const Dwarf_Op *op, unsigned number, int64_t *offset)
-{
-    if (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg31) {
-        *offset = (int64_t)op->number;
-        return (unsigned)(op->atom - DW_OP_breg0) == number;
-    }
-    if (op->atom == DW_OP_bregx) {
-        *offset = (int64_t)op->number2;
-        return op->number == number;
-    }
-    return false;
-}
-
-/* Where a register was saved, from the CFA. */
-static bool saved_at(const Dwarf_Op *ops, size_t n, int64_t *offset)
-{
-    if (n == 1 && ops[0].atom == DW_OP_call_frame_cfa) {
-        *offset = 0;
-        return true;
-    }
-    if (n == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_plus_uconst) {
-        *offset = (int64_t)ops[1].number;
-        return true;
-    }
-    return false;
-}
-
-static struct unwind_row reduce(Dwarf_Frame *frame, bool is_signal)
-{
-    const struct unwind_row none = {.rule = UNWIND_NONE};
-    struct unwind_row row = {.rule = UNWIND_NONE};
-    Dwarf_Op memory[3], *ops = NULL;
-    size_t n = 0;
-    int64_t offset;
-    if (is_signal)
-        return (struct unwind_row){.rule = UNWIND_SIGNAL};
-    if (dwarf_frame_register(frame, REGISTER_RA, memory, &ops, &n))
-        return none;
-    if (n == 0 && ops == memory) /* undefined; NULL would be: as it was */
-        return (struct unwind_row){.rule = UNWIND_END};
-    if (!saved_at(ops, n, &offset) || offset != -8)
-        return none;
-    if (dwarf_frame_cfa(frame, &ops, &n) || n == 0)
-        return none;
-    if (n == 1 && is_register(ops, REGISTER_SP, &offset))
-        row.rule = UNWIND_SP;
-    else if (n == 1 && is_register(ops, REGISTER_BP, &offset))
-        row.rule = UNWIND_BP;
-    else if (n == 2 && is_register(ops, REGISTER_BP, &offset) && ops[1].atom == DW_OP_deref)
-        row.rule = UNWIND_REALIGNED;
-    else if (n > 2 && is_register(ops, REGISTER_SP, &offset) && offset == 8 &&
-             is_register(ops + 1, REGISTER_RA, &offset))
-        return (struct unwind_row){.rule = UNWIND_PLT};
-    else
-        return none;
-    if (offset < INT32_MIN || offset > INT32_MAX)
-        return none;
-    row.cfa_offset = (int32_t)offset;
-    if (row.rule == UNWIND_REALIGNED)
-        return row;
-    if (dwarf_frame_register(frame, REGISTER_BP, memory, &ops, &n) == 0 && n &&
-        saved_at(ops, n, &offset) && offset < 0 && offset > INT32_MIN)
-        row.bp_offset = (int32_t)offset;
-    return row;
-}
-
-/* The rows of the function at `start`; `next` is where another begins. */
-static void read_function(struct reading *r, uint64_t start, uint64_t next)
-{
-    for (uint64_t pc = start; pc < next && !r->no_memory;) {
-        Dwarf_Frame *frame = NULL;
-        Dwarf_Addr from = pc, to = next;
-        bool is_signal = false;
-        if (dwarf_cfi_addrframe(r->cfi, pc, &frame)) {
-            put(r, pc, (struct unwind_row){.rule = UNWIND_NONE});
-            return; /* a gap between functions */
-        }
-        int is = dwarf_frame_info(frame, &from, &to, &is_signal);
-        /* The rule of a signal frame holds from the byte before the function on. */
-        if (is >= 0 && from < to && to > pc)
-            put(r, pc, reduce(frame, is_signal));
-        free(frame);
-        if (is < 0 || to <= pc)
-            return;
-        pc = to;
-    }
 }
 
 static int by_offset(const void *a, const void *b)
@@ -152,150 +79,240 @@ static int by_offset(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-static int by_address(const void *a, const void *b)
+static int by_start(const void *a, const void *b)
 {
-    const uint64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
+    const struct function *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
 }
 
-/* The table of .eh_frame_hdr: version 1, addresses relative to it in 4 bytes, sorted. */
-static uint64_t *function_starts(struct reading *r, uint64_t address, const uint8_t *p,
-                                 size_t bytes, size_t *count)
+/* ---- the file ---- */
+
+/* Bytes of the file from an offset on, at most `most`; zeros where it has no data. NULL: nothing,
+ * or no memory. */
+static uint8_t *read_bytes(struct reading *r, uint64_t offset, uint64_t most, size_t *count)
 {
-    enum { DATA_RELATIVE_4 = DW_EH_PE_datarel | DW_EH_PE_sdata4 };
-    if (bytes < 12 || p[0] != 1 || p[2] != DW_EH_PE_udata4 || p[3] != DATA_RELATIVE_4)
+    struct stat st;
+    if (fstat(r->fd, &st) || offset >= (uint64_t)st.st_size)
         return NULL;
+    const uint64_t size = (uint64_t)st.st_size;
+    if (most > size - offset)
+        most = size - offset;
+    if (most > TABLE_BYTES_MOST)
+        most = TABLE_BYTES_MOST;
+    uint8_t *bytes = calloc(most + 1, 1);
+    if (!bytes)
+        r->no_memory = true;
+    for (uint64_t at = trust_past_hole(r->fd, offset, size); bytes && at < offset + most;) {
+        const off_t hole = lseek(r->fd, (off_t)at, SEEK_HOLE);
+        const uint64_t end =
+            hole > (off_t)at && (uint64_t)hole < offset + most ? (uint64_t)hole : offset + most;
+        if (trust_read(r->fd, bytes + (at - offset), end - at, at) != end - at)
+            break;
+        at = trust_past_hole(r->fd, end, size);
+    }
+    *count = most;
+    return bytes;
+}
+
+static const struct segment *segment_at(const struct segment *s, size_t count, uint64_t address)
+{
+    for (size_t i = 0; i < count; i++)
+        if (address - s[i].address < s[i].bytes)
+            return &s[i];
+    return NULL;
+}
+
+/* The bytes from an address on, as far as its segment goes. */
+static uint8_t *read_address(struct reading *r, uint64_t address, size_t *count)
+{
+    const struct segment *s = segment_at(r->data, r->datas, address);
+    const uint64_t within = s ? address - s->address : 0;
+    return s ? read_bytes(r, s->offset + within, s->bytes - within, count) : NULL;
+}
+
+static bool is_elf(const Elf64_Ehdr *e)
+{
+    return !memcmp(e->e_ident, ELFMAG, SELFMAG) && e->e_ident[EI_CLASS] == ELFCLASS64 &&
+           e->e_ident[EI_DATA] == ELFDATA2LSB && e->e_machine == ARCH_ELF_MACHINE;
+}
+
+/* *tables: of .eh_frame_hdr, where there is one. */
+static bool read_segments(struct reading *r, const Elf64_Ehdr *e, Elf64_Phdr *tables)
+{
+    Elf64_Phdr p[PROGRAMS_MAX];
+    const size_t n = e->e_phnum < PROGRAMS_MAX ? e->e_phnum : PROGRAMS_MAX;
+    if (n && (e->e_phentsize != sizeof *p || e->e_phoff > INT64_MAX / 2 ||
+              trust_read(r->fd, p, n * sizeof *p, e->e_phoff) != n * sizeof *p))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const struct segment s = {p[i].p_vaddr, p[i].p_offset, p[i].p_filesz};
+        const bool sound = s.offset <= INT64_MAX / 2 && s.bytes <= INT64_MAX / 2;
+        if (p[i].p_type == PT_GNU_EH_FRAME)
+            *tables = p[i];
+        if (p[i].p_type != PT_LOAD || !sound)
+            continue;
+        if (r->datas < SEGMENTS_MAX)
+            r->data[r->datas++] = s;
+        if (p[i].p_flags & PF_X && r->segments < SEGMENTS_MAX)
+            r->segment[r->segments++] = s;
+    }
+    return true;
+}
+
+/* ---- where functions begin ---- */
+
+static bool add_function(struct reading *r, uint64_t start, uint64_t fde)
+{
+    if (r->functions >= FUNCTIONS_MOST ||
+        !ARRAY_ROOM(r->function, r->functions + 1, r->function_room)) {
+        r->no_memory |= r->functions < FUNCTIONS_MOST;
+        return false;
+    }
+    r->function[r->functions++] = (struct function){start, fde};
+    return true;
+}
+
+/* The table of .eh_frame_hdr: version 1, addresses relative to it in 4 bytes, sorted. *frames:
+ * where .eh_frame begins. */
+static void table_functions(struct reading *r, uint64_t address, const uint8_t *p, size_t bytes,
+                            uint64_t *frames)
+{
+    enum {
+        DATA_RELATIVE_4 = DW_EH_PE_datarel | DW_EH_PE_sdata4,
+        HERE_RELATIVE_4 = DW_EH_PE_pcrel | DW_EH_PE_sdata4
+    };
+    int32_t begin;
+    if (bytes < 12 || p[0] != 1 || p[1] != HERE_RELATIVE_4 || p[2] != DW_EH_PE_udata4 ||
+        p[3] != DATA_RELATIVE_4)
+        return;
     uint32_t n;
+    memcpy(&begin, p + 4, sizeof begin);
+    *frames = address + 4 + (uint64_t)(int64_t)begin;
     memcpy(&n, p + 8, sizeof n);
     if (n > (bytes - 12) / 8)
         n = (uint32_t)((bytes - 12) / 8);
-    uint64_t *start = calloc((size_t)n + 1, sizeof *start);
-    if (!start) {
-        r->no_memory = true;
-        return NULL;
-    }
     for (uint32_t i = 0; i < n; i++) {
-        int32_t relative;
-        memcpy(&relative, p + 12 + (size_t)i * 8, sizeof relative);
-        start[i] = address + (uint64_t)(int64_t)relative;
+        int32_t relative[2];
+        memcpy(relative, p + 12 + (size_t)i * 8, sizeof relative);
+        if (!add_function(r, address + (uint64_t)(int64_t)relative[0],
+                          address + (uint64_t)(int64_t)relative[1]))
+            return;
     }
-    qsort(start, n, sizeof *start, by_address);
-    *count = n;
-    return start;
 }
 
-/* Without that table (static programs have none): the functions that .eh_frame itself lists, whose
- * addresses are mostly relative to where they stand, in 4 bytes. */
-static uint64_t *listed_starts(struct reading *r, const GElf_Shdr *section, const Elf_Data *data,
-                               size_t *count)
+/* Without that table (static programs have none): .eh_frame, by the names of sections. */
+static uint8_t *frame_section(struct reading *r, const Elf64_Ehdr *e, uint64_t *address,
+                              size_t *count)
 {
-    const char *ident = elf_getident(r->elf, NULL);
-    const uint8_t *bytes = data->d_buf;
-    uint64_t *start = NULL;
-    size_t n = 0, room = 0;
-    Dwarf_Off at = 0, next = 0;
-    Dwarf_CFI_Entry entry;
-    for (; dwarf_next_cfi((const unsigned char *)ident, (Elf_Data *)(uintptr_t)data, true, at,
-                          &next, &entry) == 0;
-         at = next) {
-        const bool is_common = dwarf_cfi_cie_p(&entry);
-        const uint8_t *p = is_common ? NULL : entry.fde.start;
-        int32_t relative;
-        if (!p || entry.fde.end - p < (ptrdiff_t)sizeof relative)
-            continue;
-        if (!ARRAY_ROOM(start, n + 1, room)) {
-            r->no_memory = true;
-            break;
-        }
-        memcpy(&relative, p, sizeof relative);
-        start[n++] = section->sh_addr + (uint64_t)(p - bytes) + (uint64_t)(int64_t)relative;
+    size_t bytes, names_bytes;
+    if (e->e_shentsize != sizeof(Elf64_Shdr) || !e->e_shnum || e->e_shoff > INT64_MAX / 2 ||
+        e->e_shstrndx >= e->e_shnum)
+        return NULL;
+    uint8_t *headers = read_bytes(r, e->e_shoff, e->e_shnum * sizeof(Elf64_Shdr), &bytes),
+            *names = NULL, *found = NULL;
+    Elf64_Shdr s;
+    const size_t n = headers ? bytes / sizeof s : 0;
+    if (e->e_shstrndx < n) {
+        memcpy(&s, headers + e->e_shstrndx * sizeof s, sizeof s);
+        names = s.sh_offset <= INT64_MAX / 2 ? read_bytes(r, s.sh_offset, s.sh_size, &names_bytes)
+                                             : NULL;
     }
-    if (n > 1)
-        qsort(start, n, sizeof *start, by_address);
-    *count = n;
-    return start;
+    for (size_t i = 0; names && i < n && !found; i++) {
+        memcpy(&s, headers + i * sizeof s, sizeof s);
+        if (s.sh_name < names_bytes && !strcmp((const char *)names + s.sh_name, ".eh_frame") &&
+            s.sh_offset <= INT64_MAX / 2 && s.sh_type != SHT_NOBITS) {
+            *address = s.sh_addr;
+            found = read_bytes(r, s.sh_offset, s.sh_size, count);
+        }
+    }
+    free(names);
+    free(headers);
+    return found;
+}
+
+static void take_row(void *arg, uint64_t address, const struct unwind_row *row)
+{
+    put(arg, address, *row);
 }
 
 static uint64_t segment_end(const struct reading *r, uint64_t address)
 {
-    for (size_t i = 0; i < r->segments; i++)
-        if (address - r->segment[i].address < r->segment[i].bytes)
-            return r->segment[i].address + r->segment[i].bytes;
-    return address;
+    const struct segment *s = segment_at(r->segment, r->segments, address);
+    return s ? s->address + s->bytes : address;
 }
 
-/* Where functions begin, as the tables say. header: of .eh_frame_hdr, empty when there is none. */
-static uint64_t *starts_of(struct reading *r, const GElf_Phdr *header, size_t *count)
+/* The tables; NULL: there are none. */
+static uint8_t *read_tables(struct reading *r, const Elf64_Ehdr *e, const Elf64_Phdr *tables,
+                            struct callframes *c)
 {
-    Elf_Data *data;
-    GElf_Shdr section;
-    size_t names = 0;
-    if (header->p_filesz) {
-        data =
-            elf_getdata_rawchunk(r->elf, (int64_t)header->p_offset, header->p_filesz, ELF_T_BYTE);
-        return data ? function_starts(r, header->p_vaddr, data->d_buf, data->d_size, count) : NULL;
+    uint64_t address = 0;
+    size_t count = 0;
+    uint8_t *frames;
+    if (tables->p_filesz) {
+        uint8_t *header = tables->p_offset <= INT64_MAX / 2
+                              ? read_bytes(r, tables->p_offset, tables->p_filesz, &count)
+                              : NULL;
+        if (header)
+            table_functions(r, tables->p_vaddr, header, count, &address);
+        free(header);
+        frames = r->functions ? read_address(r, address, &count) : NULL;
+        if (frames)
+            callframes_begin(c, frames, count, address);
+        return frames;
     }
-    if (elf_getshdrstrndx(r->elf, &names))
+    frames = frame_section(r, e, &address, &count);
+    if (!frames)
         return NULL;
-    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(r->elf, scn));) {
-        const char *name =
-            gelf_getshdr(scn, &section) ? elf_strptr(r->elf, names, section.sh_name) : NULL;
-        if (name && !strcmp(name, ".eh_frame") && (data = elf_rawdata(scn, NULL)) && data->d_buf)
-            return listed_starts(r, &section, data, count);
-    }
-    return NULL;
+    callframes_begin(c, frames, count, address);
+    uint64_t start, fde;
+    for (size_t at = 0; callframes_next(c, &at, &start, &fde) && add_function(r, start, fde);)
+        ;
+    return frames;
 }
 
-static void read_all(struct reading *r, const GElf_Phdr *header)
+static void read_all(struct reading *r, const Elf64_Ehdr *e, const Elf64_Phdr *tables)
 {
-    if (!(r->cfi = dwarf_getcfi_elf(r->elf)))
+    struct callframes c;
+    uint8_t *frames = read_tables(r, e, tables, &c);
+    if (!frames)
         return;
-    size_t n = 0;
-    uint64_t *start = starts_of(r, header, &n);
-    for (size_t i = 0; start && i < n; i++) {
-        uint64_t end = segment_end(r, start[i]);
-        if (i + 1 < n && start[i + 1] < end)
-            end = start[i + 1];
-        read_function(r, start[i], end);
+    if (r->functions > 1)
+        qsort(r->function, r->functions, sizeof *r->function, by_start);
+    for (size_t i = 0; i < r->functions && r->rows < ROWS_MOST && !r->no_memory; i++) {
+        uint64_t end = segment_end(r, r->function[i].start);
+        if (i + 1 < r->functions && r->function[i + 1].start < end)
+            end = r->function[i + 1].start;
+        if (end > r->function[i].start)
+            callframes_function(&c, r->function[i].start, r->function[i].fde, end, take_row, r);
     }
-    free(start);
+    free(frames);
     if (r->rows)
         qsort(r->row, r->rows, sizeof *r->row, by_offset);
-    dwarf_cfi_end(r->cfi);
 }
 
 int unwind_rows_read(const char *path, struct unwind_row **rows, size_t *count, struct error *err)
 {
-    struct reading r = {0};
+    struct reading r = {.fd = program_open(path, err)};
+    Elf64_Ehdr e;
+    Elf64_Phdr tables = {0};
     *rows = NULL;
     *count = 0;
-    elf_version(EV_CURRENT);
-    int fd = program_open(path, err);
-    if (fd < 0)
+    if (r.fd < 0)
         return -1;
-    GElf_Ehdr header;
-    size_t programs = 0;
-    r.elf = elf_begin(fd, ELF_C_READ, NULL);
-    if (!r.elf || !gelf_getehdr(r.elf, &header) || header.e_machine != ARCH_ELF_MACHINE ||
-        elf_getphdrnum(r.elf, &programs)) {
-        elf_end(r.elf);
-        close(fd);
+    const bool is = trust_read(r.fd, &e, sizeof e, 0) == sizeof e && is_elf(&e) &&
+                    read_segments(&r, &e, &tables);
+    if (is)
+        read_all(&r, &e, &tables);
+    close(r.fd);
+    free(r.function);
+    if (!is)
         return error_set(err, ERROR_FORMAT, "%s is no x86-64 ELF file", path);
-    }
-    GElf_Phdr p, tables = {0};
-    for (size_t i = 0; i < programs; i++) {
-        if (!gelf_getphdr(r.elf, (int)i, &p))
-            continue;
-        if (p.p_type == PT_LOAD && p.p_flags & PF_X && r.segments < SEGMENTS_MAX)
-            r.segment[r.segments++] = (struct segment){p.p_vaddr, p.p_offset, p.p_filesz};
-        if (p.p_type == PT_GNU_EH_FRAME)
-            tables = p;
-    }
-    read_all(&r, &tables);
-    elf_end(r.elf);
-    close(fd);
-    if (r.no_memory) {
+    if (r.no_memory || r.rows >= ROWS_MOST) {
+        const bool too_many = !r.no_memory;
         free(r.row);
+        if (too_many)
+            return error_set(err, ERROR_UNSUPPORTED, "%s has more unwind tables than are read",
+                             path);
         return error_memory_for(err, "the unwind tables of %s", path);
     }
     *rows = r.row;
