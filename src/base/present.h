@@ -12,7 +12,7 @@
 
 struct present {
     int fd;     /* of the pagemap; -1: the kernel does not say */
-    bool scans; /* the kernel skips what is not there by itself (Linux 6.7) */
+    bool scans; /* the kernel skips by itself (Linux 6.7) */
 };
 
 /* False with errno: the kernel does not say. To be closed in any case. */
@@ -22,9 +22,8 @@ void present_close(struct present *p);
 enum present_found { PRESENT_NONE, PRESENT_SOME, PRESENT_UNKNOWN };
 
 /* The first pages in [at, end), page addresses, that are in memory or swapped and more than the one
- * page of zeros: [*from, *to), perhaps not all that follow one another. PRESENT_UNKNOWN: neither
- * the kernel nor the bound on what is asked at once lets it be known from *from on, before which
- * there are none. */
+ * page of zeros: [*from, *to), perhaps not all that follow one another. PRESENT_UNKNOWN: before
+ * *from there are none; from there on the kernel does not say, or it would take too long to ask. */
 enum present_found present_next(const struct present *p, uint64_t at, uint64_t end, uint64_t *from,
                                 uint64_t *to);
 

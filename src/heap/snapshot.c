@@ -34,7 +34,7 @@ enum {
     STACK_LEFT = 64 << 10,
     XSTATE_MAX = 16 << 10,
     CODE_WINDOW = 1 << 16,
-    CODE_MOST = 1 << 28, /* that is looked through: a mapping may be terabytes of nothing */
+    CODE_MOST = 1 << 26, /* that is looked through: a mapping may be terabytes of nothing */
     CALL_STOP = SIGTRAP | 0x80,
     RSEQ_CS_OFFSET = 8,
 };
@@ -77,7 +77,9 @@ static bool find_in(struct target *t, const struct target_region *r, uint8_t *co
     for (uint64_t at = r->start; at < r->end && *left && !has_all(&here); at += CODE_WINDOW) {
         *left -= CODE_WINDOW;
         uint64_t want = r->end - at < CODE_WINDOW + 16 ? r->end - at : CODE_WINDOW + 16;
-        look_for(code, target_read(t, at, code, want), at, &here);
+        const size_t have = target_read(t, at, code, want);
+        if (have && (*code || memcmp(code, code + 1, have - 1) != 0)) /* memmem is slow on zeros */
+            look_for(code, have, at, &here);
     }
     if (has_all(&here))
         *p = here;

@@ -90,7 +90,7 @@ static const struct live_kept *kept_from(const struct heap_live *live, uint64_t 
     return low < live->kept_count ? &live->kept[low] : NULL;
 }
 
-/* Takes `bytes` from what may be read still, at most what is left; 0: nothing is. */
+/* Takes `bytes` from what may be read still, at most as many as are left. */
 static size_t take(struct target *t, uint64_t *left, size_t bytes)
 {
     if (!*left)
@@ -210,7 +210,7 @@ static enum resident_state live_page(struct target *t, uint64_t address)
     return live->resident ? resident_page(live->resident, address) : RESIDENT_HERE;
 }
 
-/* Pages of files that nobody wrote to are as the file: they are passed, too. */
+/* Pages of files that were not written to are as the file: they are passed, too. */
 static uint64_t live_next(struct target *t, uint64_t at, uint64_t end)
 {
     const struct heap_live *live = t->impl;

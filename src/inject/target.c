@@ -8,23 +8,140 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "arch/page.h"
 #include "base/array.h"
+#include "base/present.h"
 #include "base/proc.h"
 #include "inject/reasons.h"
 #include "symbol/program.h"
 #include "trust/file.h"
 
-#define PROGRAMS 64u
-#define DYNAMIC  256u
+#define PROGRAMS       64u
+#define PAGE           ((uint64_t)ARCH_PAGE_BYTES)
+#define REGIONS_MOST   ((size_t)1 << 20)
+#define ABSENT_BYTES   ((uint64_t)320 << 20) /* of files, that are read into memory */
+#define SIGRETURN_MOST ((uint64_t)64 << 20)  /* of code, in which it is looked for */
+#define DYNAMIC        256u
 
 /* ---- memory ---- */
 
-bool injected_read(const struct injected *t, uint64_t at, void *to, size_t bytes)
+/* Knowledge of pages, and how much may be read that is not in memory. */
+struct asked {
+    struct present present;
+    const struct module *module; /* whose file is open; NULL: none */
+    int fd;
+    bool refused;  /* it is no regular file */
+    uint64_t size; /* of the file, at the last look */
+    uint64_t left; /* bytes of files that may be read into memory */
+};
+
+/* The very file that is mapped; -1: it is not to be had. *refused: it is no regular file. */
+static int open_module(const struct injected *t, const struct module *m, bool *refused)
+{
+    struct trust_identity id;
+    struct error err = {0};
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "/proc/%d/root%s", (int)t->pid, m->path);
+    int fd = program_open(path, &err);
+    *refused = false;
+    if (fd >= 0 && trust_identify(fd, &id) && id.device == m->device && id.inode == m->inode)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    for (size_t i = 0; i < t->region_count; i++) {
+        const struct region *r = &t->regions[i];
+        if (r->module < 0 || &t->modules[r->module] != m)
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/map_files/%lx-%lx", (int)t->pid,
+                 (unsigned long)r->start, (unsigned long)r->end);
+        fd = program_open(path, &err);
+        *refused = fd < 0 && err.kind != ERROR_SYSTEM;
+        return fd;
+    }
+    return -1;
+}
+
+/* Where the mapping's file has data at or after the address, as far as it is known. */
+static uint64_t file_next(const struct injected *t, const struct region *r, uint64_t at)
+{
+    struct asked *k = t->asked;
+    struct stat st;
+    if (r->module < 0)
+        return r->end; /* shared memory without a file to ask */
+    if (k->module != &t->modules[r->module]) {
+        if (k->fd >= 0)
+            close(k->fd);
+        k->module = &t->modules[r->module];
+        k->fd = open_module(t, k->module, &k->refused);
+    }
+    if (k->fd < 0)
+        return k->refused ? r->end : at;
+    const uint64_t offset = at - r->start + r->offset;
+    k->size = fstat(k->fd, &st) ? 0 : (uint64_t)st.st_size;
+    if (offset >= k->size)
+        return r->end;
+    const uint64_t past = trust_past_hole(k->fd, offset, k->size) - offset;
+    return past < r->end - at ? at + past : r->end;
+}
+
+enum page { PAGE_READ, PAGE_ZEROS, PAGE_NOTHING };
+
+/* How a page is read without making one: those of shared mappings and of files are asked for. Where
+ * a file cannot be asked, it is read as far as data that is not in memory may be. */
+static enum page page_at(const struct injected *t, uint64_t page)
+{
+    const struct region *r = injected_region(t, page);
+    if (!r)
+        return PAGE_NOTHING;
+    if ((r->module < 0 && !r->shared) || present_all(&t->asked->present, page, 1))
+        return PAGE_READ;
+    if (file_next(t, r, page) >= page + PAGE)
+        return r->module >= 0 && t->asked->fd >= 0 && page - r->start + r->offset < t->asked->size
+                   ? PAGE_ZEROS
+                   : PAGE_NOTHING;
+    if (t->asked->left < PAGE)
+        return PAGE_NOTHING;
+    t->asked->left -= PAGE;
+    return PAGE_READ;
+}
+
+/* Where there may be something at or after the address. */
+static uint64_t next_there(const struct injected *t, const struct region *r, uint64_t at)
+{
+    uint64_t from, to;
+    if (present_next(&t->asked->present, at, r->end, &from, &to) == PRESENT_NONE)
+        from = r->end;
+    const uint64_t data = file_next(t, r, at) / PAGE * PAGE;
+    return data < from ? data : from;
+}
+
+static bool read_run(const struct injected *t, uint64_t at, void *to, size_t bytes)
 {
     return at <= INT64_MAX && pread(t->memory, to, bytes, (off_t)at) == (ssize_t)bytes;
+}
+
+bool injected_read(const struct injected *t, uint64_t at, void *to, size_t bytes)
+{
+    const uint64_t end = at + bytes;
+    uint8_t *into = to;
+    uint64_t run = at; /* [run, page) is to be read */
+    if (end < at || !t->asked)
+        return false;
+    for (uint64_t page = at / PAGE * PAGE; page < end; page += PAGE) {
+        const enum page how = page_at(t, page);
+        if (how == PAGE_READ)
+            continue;
+        if (how == PAGE_NOTHING || (page > run && !read_run(t, run, into + (run - at), page - run)))
+            return false;
+        const uint64_t from = page > at ? page : at, until = page + PAGE < end ? page + PAGE : end;
+        memset(into + (from - at), 0, until - from);
+        run = until;
+    }
+    return run >= end || read_run(t, run, into + (run - at), end - run);
 }
 
 bool injected_write(const struct injected *t, uint64_t at, const void *from, size_t bytes)
@@ -61,10 +178,14 @@ void injected_hold(struct injected *t, pid_t pid)
     snprintf(path, sizeof path, "/proc/%d", (int)pid);
     t->directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     t->memory = openat(t->directory, "mem", O_RDWR | O_CLOEXEC);
+    if ((t->asked = calloc(1, sizeof *t->asked))) {
+        *t->asked = (struct asked){.fd = -1, .left = ABSENT_BYTES};
+        present_open(&t->asked->present, pid);
+    }
     struct image *i = &t->image;
     const ssize_t n = read_vector(t, i->vector, sizeof i->vector);
     i->random_at = n > 0 ? random_of(i->vector, (size_t)n) : 0;
-    if (i->random_at && injected_read(t, i->random_at, i->random, sizeof i->random))
+    if (i->random_at && read_run(t, i->random_at, i->random, sizeof i->random))
         i->bytes = (size_t)n;
 }
 
@@ -94,7 +215,7 @@ bool injected_same(const struct injected *t, pid_t tid)
     const ssize_t n = read_vector(t, vector, sizeof vector);
     return i->bytes && n == (ssize_t)i->bytes && !memcmp(vector, i->vector, i->bytes) &&
            read_random(t, tid, now) && !memcmp(now, i->random, sizeof now) &&
-           injected_read(t, i->random_at, held, sizeof held) && !memcmp(held, now, sizeof held);
+           read_run(t, i->random_at, held, sizeof held) && !memcmp(held, now, sizeof held);
 }
 
 /* ---- mappings ---- */
@@ -120,16 +241,22 @@ static int module_of(struct injected *t, const struct proc_mapping *m)
 {
     if (!m->inode)
         return -1;
-    for (size_t i = t->module_count; i-- > 0;) /* the last is the likely one */
+    const uint64_t hash = m->inode * 0x9e3779b97f4a7c15u ^ m->device;
+    size_t at = INDEX_START;
+    for (uint32_t i; (i = index_next(&t->module_index, hash, &at)) != INDEX_NONE;)
         if (t->modules[i].inode == m->inode && t->modules[i].device == m->device)
             return (int)i;
+    if (t->asked)
+        t->asked->module = NULL; /* modules may move */
     if (!ARRAY_ROOM(t->modules, t->module_count + 1, t->module_room))
         return -2;
     struct module *k = &t->modules[t->module_count];
     *k = (struct module){
         .path = strdup(m->path), .device = m->device, .inode = m->inode, .kind = kind_of(m->path)};
-    if (!k->path)
+    if (!k->path || !index_add(&t->module_index, hash, (uint32_t)t->module_count)) {
+        free(k->path);
         return -2;
+    }
     return (int)t->module_count++;
 }
 
@@ -145,7 +272,7 @@ int injected_refresh(struct injected *t, struct error *err)
         return errno == EACCES || errno == EPERM
                    ? reasons_refuse(t->pid, INJECT_HIDDEN, NULL, err)
                    : error_system(err, "cannot see the memory of process %d", (int)t->pid);
-    while (!status && proc_maps_next(&maps, &m)) {
+    while (!status && t->region_count < REGIONS_MOST && proc_maps_next(&maps, &m)) {
         const int module = module_of(t, &m);
         if (module == -2 || !ARRAY_ROOM(t->regions, t->region_count + 1, t->region_room)) {
             status = error_memory(err);
@@ -184,6 +311,13 @@ void injected_close(struct injected *t)
         close(t->memory);
     if (t->directory >= 0)
         close(t->directory);
+    index_release(&t->module_index);
+    if (t->asked) {
+        present_close(&t->asked->present);
+        if (t->asked->fd >= 0)
+            close(t->asked->fd);
+    }
+    free(t->asked);
 }
 
 const struct region *injected_region(const struct injected *t, uint64_t address)
@@ -322,56 +456,34 @@ uint64_t injected_function(const struct injected *t, enum module_kind kind, cons
 uint64_t injected_sigreturn(const struct injected *t)
 {
     static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
-    enum { WINDOW = 1 << 16 };
-    uint8_t *text = malloc(WINDOW + 16);
-    uint64_t found = 0;
-    for (size_t i = 0; text && i < t->region_count && !found; i++) {
+    uint8_t text[PAGE + sizeof code - 1]; /* it may stand on two pages */
+    uint64_t left = SIGRETURN_MOST;
+    for (size_t i = 0; i < t->region_count; i++) {
         const struct region *r = &t->regions[i];
         if (!r->execute || r->module < 0 || t->modules[r->module].kind != MODULE_LIBC)
             continue;
-        for (uint64_t at = r->start; at < r->end && !found; at += WINDOW) {
-            const size_t n = r->end - at < WINDOW + 16 ? r->end - at : WINDOW + 16;
-            const uint8_t *p =
-                injected_read(t, at, text, n) ? memmem(text, n, code, sizeof code) : NULL;
+        for (uint64_t at = r->start; left && (at = next_there(t, r, at)) < r->end; at += PAGE) {
+            size_t n = r->end - at < sizeof text ? r->end - at : sizeof text;
+            left -= PAGE;
+            if (!injected_read(t, at, text, n) && !injected_read(t, at, text, n = PAGE))
+                continue;
+            const uint8_t *p = memmem(text, n, code, sizeof code);
             if (p)
-                found = at + (uint64_t)(p - text);
+                return at + (uint64_t)(p - text);
         }
     }
-    free(text);
-    return found;
+    return 0;
 }
 
 /* ---- unwind tables ---- */
-
-/* The very file that is mapped; -1: it is not to be had. */
-static int open_module(const struct injected *t, const struct module *m)
-{
-    struct trust_identity id;
-    struct error ignored;
-    char path[PATH_MAX + 64];
-    snprintf(path, sizeof path, "/proc/%d/root%s", (int)t->pid, m->path);
-    int fd = program_open(path, &ignored);
-    if (fd >= 0 && trust_identify(fd, &id) && id.device == m->device && id.inode == m->inode)
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    for (size_t i = 0; i < t->region_count; i++) {
-        const struct region *r = &t->regions[i];
-        if (r->module < 0 || &t->modules[r->module] != m)
-            continue;
-        snprintf(path, sizeof path, "/proc/%d/map_files/%lx-%lx", (int)t->pid,
-                 (unsigned long)r->start, (unsigned long)r->end);
-        return program_open(path, &ignored);
-    }
-    return -1;
-}
 
 static void read_rows(const struct injected *t, struct module *m)
 {
     char path[64];
     struct error ignored;
     m->looked = true;
-    const int fd = open_module(t, m);
+    bool refused;
+    const int fd = open_module(t, m, &refused);
     if (fd < 0)
         return;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);

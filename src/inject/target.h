@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "symbol/unwindrows.h"
 
 enum module_kind {
@@ -52,6 +53,8 @@ struct injected {
     size_t region_count, region_room;
     struct module *modules;
     size_t module_count, module_room;
+    struct index module_index; /* by device and inode */
+    struct asked *asked;       /* private */
     int wanted; /* a module whose unwind table was asked for and not read yet; -1: none */
 };
 
@@ -67,6 +70,7 @@ int injected_refresh(struct injected *t, struct error *err);
 void injected_close(struct injected *t);
 
 const struct region *injected_region(const struct injected *t, uint64_t address);
+/* False: not all of it is there, or reading it would make pages of a hole of a file. */
 bool injected_read(const struct injected *t, uint64_t at, void *to, size_t bytes);
 bool injected_write(const struct injected *t, uint64_t at, const void *from, size_t bytes);
 

@@ -1,6 +1,7 @@
 /* arenas_now.c - see arenas_now.h. */
 #include "probe/arenas_now.h"
 
+#include "base/present.h"
 #include "base/proc.h"
 
 #include <fcntl.h>
@@ -36,12 +37,20 @@ static uint64_t base_of(pid_t pid, const char *library)
     return base;
 }
 
-static bool peek(int memory, uint64_t address, void *to, size_t bytes)
+struct memory { /* of the process */
+    int fd;
+    struct present present;
+    unsigned heaps; /* that may be looked at still: a list can have circles */
+};
+
+/* Only where there are pages already: reading a hole would make one. */
+static bool peek(struct memory *memory, uint64_t address, void *to, size_t bytes)
 {
-    return pread(memory, to, bytes, (off_t)address) == (ssize_t)bytes;
+    return present_all(&memory->present, address, bytes) &&
+           pread(memory->fd, to, bytes, (off_t)address) == (ssize_t)bytes;
 }
 
-static bool word_at(int memory, uint64_t address, uint64_t *word)
+static bool word_at(struct memory *memory, uint64_t address, uint64_t *word)
 {
     return peek(memory, address, word, sizeof *word);
 }
@@ -58,15 +67,16 @@ static void report(struct arenas *a, pid_t pid, uint32_t probe, uint64_t first, 
 }
 
 /* The heaps of an arena, from its top on; their bytes are to be the arena's. */
-static bool read_heaps(int memory, struct arenas *a, pid_t pid, uint64_t arena)
+static bool read_heaps(struct memory *memory, struct arenas *a, pid_t pid, uint64_t arena)
 {
     struct heap_header h;
     uint64_t top, bytes, sum = 0, heap;
     if (!word_at(memory, arena + TOP_AT, &top) || !word_at(memory, arena + BYTES_AT, &bytes))
         return false;
     heap = top & ~(HEAP_BYTES - 1);
-    for (unsigned n = 0; heap && n < HEAPS_MAX; n++) {
-        if (!peek(memory, heap, &h, sizeof h) || h.arena != arena || h.bytes > HEAP_BYTES)
+    while (heap) {
+        if (!memory->heaps-- || !peek(memory, heap, &h, sizeof h) || h.arena != arena ||
+            h.bytes > HEAP_BYTES)
             return false;
         report(a, pid, ARENAS_HEAP_NEW, heap, h.bytes, arena);
         sum += h.bytes;
@@ -77,7 +87,8 @@ static bool read_heaps(int memory, struct arenas *a, pid_t pid, uint64_t arena)
     return sum == bytes;
 }
 
-static bool read_all(int memory, struct arenas *a, pid_t pid, uint64_t main_arena, uint64_t limits)
+static bool read_all(struct memory *memory, struct arenas *a, pid_t pid, uint64_t main_arena,
+                     uint64_t limits)
 {
     uint64_t bytes, trim, map, next = main_arena;
     if (!word_at(memory, main_arena + BYTES_AT, &bytes) || bytes & 15 ||
@@ -107,10 +118,13 @@ bool arenas_now(struct arenas *a, pid_t pid, const char *library, uint64_t main_
     char path[64];
     uint64_t base = base_of(pid, library);
     snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
-    int memory = base ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    bool known = memory >= 0 && read_all(memory, a, pid, base + main_arena, base + limits);
-    if (memory >= 0)
-        close(memory);
+    struct memory memory = {.fd = base ? open(path, O_RDONLY | O_CLOEXEC) : -1, .heaps = HEAPS_MAX};
+    bool known = memory.fd >= 0 && present_open(&memory.present, pid) &&
+                 read_all(&memory, a, pid, base + main_arena, base + limits);
+    if (memory.fd >= 0) {
+        present_close(&memory.present);
+        close(memory.fd);
+    }
     struct arenas_process *p = arenas_process(a, (uint32_t)pid);
     if (!known)
         arenas_forget(a, (uint32_t)pid);

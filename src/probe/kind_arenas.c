@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/present.h"
 #include "bpf/arenas.h"
 #include "probe/arenas.h"
 #include "probe/arenas_now.h"
@@ -464,12 +465,16 @@ static void look_at_heaps(struct arenas_process *p)
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/mem", p->pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct present present;
+    present_open(&present, (pid_t)p->pid);
     for (size_t i = 0; fd >= 0 && i < p->heaps; i++) {
         uint64_t header[3]; /* arena, previous heap, bytes */
-        if (pread(fd, header, sizeof header, (off_t)p->heap[i].address) == sizeof header &&
+        if (present_all(&present, p->heap[i].address, sizeof header) &&
+            pread(fd, header, sizeof header, (off_t)p->heap[i].address) == sizeof header &&
             header[0] == p->heap[i].arena)
             p->heap[i].bytes = header[2];
     }
+    present_close(&present);
     if (fd >= 0)
         close(fd);
 }
