@@ -105,7 +105,7 @@ class Attack(unittest.TestCase):
         self.bin = self.base + "/bin"
         os.mkdir(self.bin)
         for name in os.listdir(ATTACKERS):
-            if name in ("false_session", "false_recording", "false_segment", "exchange", "mapped"):
+            if name in ("false_session", "false_recording", "false_segment", "exchange", "mapped", "claims"):
                 shutil.copy(os.path.join(ATTACKERS, name), self.bin)
 
     # ---- who does something ----

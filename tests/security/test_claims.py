@@ -1,0 +1,95 @@
+"""Processes of another user that claim memory which is not there: looking at them as root makes none of it, and costs
+what they have. Each command runs in a control group that would kill it for more."""
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from attack import PATIENCE, Attack, loudly
+from memorygroup import MemoryGroup
+
+LIMIT = 64 << 20  # memory and page cache of a command
+GROWTH = 128 << 20  # of the machine's shared memory, which others use, too
+MALLOW = os.environ["MALLOW"]
+LONG = os.environ.get("MALLOW_LONG") == "1"
+
+
+def shared_bytes():
+    with open("/proc/meminfo", encoding="ascii") as f:
+        return next(int(line.split()[1]) << 10 for line in f if line.startswith("Shmem:"))
+
+
+class Claims(Attack):
+    where, symlinks = "/dev/shm", "1"
+    largest = {}
+
+    def in_group(self, *argv):
+        try:
+            group = MemoryGroup(LIMIT)
+        except OSError as why:
+            loudly(str(why))
+        self.addCleanup(group.remove)
+        return group, group.command(MALLOW, *argv)
+
+    @staticmethod
+    def most(group):
+        for name in ("memory.max_usage_in_bytes", "memory.peak"):
+            with contextlib.suppress(FileNotFoundError), open(f"{group.path}/{name}", encoding="ascii") as f:
+                return int(f.read())
+        return 0
+
+    def note(self, group, kind, command):
+        Claims.largest[f"{command} {kind}"] = self.most(group) >> 20
+
+    def heap(self, kind):
+        p = self.other("claims", kind)
+        before = shared_bytes()
+        group, argv = self.in_group("heap", "--json", str(p.pid))
+        with tempfile.TemporaryFile() as out:  # on a disk
+            done = subprocess.run(argv, stdout=out, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+        self.note(group, kind, "heap")
+        self.assertIn(done.returncode, (0, 1), (kind, done.stderr))
+        self.assertLess(shared_bytes() - before, GROWTH, kind)
+
+    def test_heap(self):
+        for kind in ("shared", "reserved", "many", "libc"):
+            self.heap(kind)
+
+    def test_watch(self):
+        for kind in ("shared", "reserved", "many", "libc"):
+            p = self.other("claims", kind)
+            before = shared_bytes()
+            group, argv = self.in_group("watch", "-p", str(p.pid))
+            watch = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            line = watch.stderr.readline()  # attached, or why not
+            self.assertIn("attached to process", line, kind)
+            watch.send_signal(signal.SIGINT)
+            end = watch.communicate(timeout=PATIENCE)[1]
+            self.note(group, kind, "watch -p")
+            self.assertEqual(watch.returncode, 0, (kind, line, end))
+            self.assertLess(shared_bytes() - before, GROWTH, kind)
+
+    def test_heap_ends(self):
+        """INT at any moment of it ends it: within a bound that nothing but a hang reaches."""
+        p = self.other("claims", "many")
+        longest = 0
+        for i in range(200 if LONG else 8):
+            heap = subprocess.Popen([MALLOW, "heap", str(p.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep((i * 37 % 200) / 200)  # a moment of it
+            heap.send_signal(signal.SIGINT if i & 1 else signal.SIGTERM)
+            asked = time.monotonic()
+            heap.wait(PATIENCE)
+            longest = max(longest, time.monotonic() - asked)
+            with open(f"/proc/{p.pid}/status", encoding="ascii") as f:
+                self.assertIn("TracerPid:\t0\n", f.read())
+        print(f"heap ended {longest * 1000:.0f} ms after INT or TERM at most", flush=True)
+
+
+if __name__ == "__main__":
+    ran = unittest.main(exit=False).result
+    print("MiB of memory and page cache, the most:", Claims.largest)
+    sys.exit(not ran.wasSuccessful())
