@@ -6,4 +6,7 @@
 #define ARCH_MACHINE     "x86_64"           /* uname -m */
 #define ARCH_MULTIARCH   "x86_64-linux-gnu" /* below /lib and /usr/lib */
 
+/* The version of what its first glibc had. */
+#define ARCH_GLIBC_FIRST "GLIBC_2.2.5"
+
 #endif

@@ -39,7 +39,12 @@ static int find_in(struct dl_phdr_info *info, size_t size, void *arg)
     if ((work.where == BINDINGS_BEHIND && !work.behind) || !module_read(info, &m))
         return 0;
     for (unsigned i = 0; i < work.count; i++) {
-        const Elf64_Sym *s = work.original[i] ? 0 : module_default(&m, work.list[i].name);
+        if (work.original[i])
+            continue;
+        const struct binding *b = &work.list[i];
+        const Elf64_Sym *s = module_default(&m, b->name);
+        if (!s && b->original) /* libc_malloc_debug.so has other versions alone (next.c) */
+            s = module_function(&m, b->name, 0);
         if (!s)
             continue;
         const uint64_t at = info->dlpi_addr + s->st_value;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "arch/page.h"
+#include "arch/system.h"
 #include "preload/guest.h"
 #include "preload/guest/module.h"
 #include "preload/sys.h"
@@ -315,12 +316,52 @@ static void learn_facts(void)
             strcpy(next_facts.name, known[i]);
 }
 
+/* glibc's libc_malloc_debug.so has its functions in versions that are not the default, which a
+ * plain dlsym passes over. The program's calls name a version, and lead there. */
+static bool by_version;
+
+static const char *version_of(const char *name)
+{
+    return strcmp(name, "aligned_alloc") ? ARCH_GLIBC_FIRST : "GLIBC_2.16";
+}
+
+static int visit_either(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    void *const *const either = arg;
+    (void)size;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+        const uint64_t from = info->dlpi_addr + ph->p_vaddr;
+        for (int k = 0; ph->p_type == PT_LOAD && k < 2; k++)
+            if ((uint64_t)either[k] - from < ph->p_memsz)
+                return 1 + k;
+    }
+    return 0;
+}
+
+/* Whether calls that name a version lead elsewhere than those that name none: modules are visited
+ * in the order in which names are searched for. */
+static bool leads_by_version(void)
+{
+    void *either[2] = {real.malloc, dlvsym(RTLD_NEXT, "malloc", version_of("malloc"))};
+    return either[1] && either[0] != either[1] && dl_iterate_phdr(visit_either, either) == 2;
+}
+
 static void find(enum next_found when)
 {
 #define FIND(result, name, parameters, arguments, kind, found, boot, missing)                      \
     if ((found) == when)                                                                           \
-        real.name = (__typeof__(real.name))(uintptr_t)dlsym(RTLD_NEXT, #name);
+        real.name = (__typeof__(real.name))(uintptr_t)(by_version ? dlvsym(RTLD_NEXT, #name,       \
+                                                                           version_of(#name))      \
+                                                                  : dlsym(RTLD_NEXT, #name));
     NEXT_EXPORTED(FIND)
+#undef FIND
+}
+
+static void find_mappings(void)
+{
+#define FIND(result, name, parameters, ...)                                                        \
+    real.name = (__typeof__(real.name))(uintptr_t)dlsym(RTLD_NEXT, #name);
     NEXT_MAPPINGS(FIND)
 #undef FIND
 }
@@ -348,12 +389,16 @@ bool next_resolve(void)
         stage = 0;
         return false;
     }
+    by_version = leads_by_version();
+    if (by_version)
+        find(NEXT_FIRST);
     /* from here on what dlsym allocates comes from the real thing */
     next.malloc = real.malloc;
     next.calloc = real.calloc;
     next.realloc = boot_used ? mixed_realloc : real.realloc;
     next.free = boot_used ? mixed_free : real.free;
     find(NEXT_LATER);
+    find_mappings();
     learn_facts();
     /* a glibc that has none is not asked: what dlsym allocates for its answer would move the
      * program's heap by 128 bytes */
