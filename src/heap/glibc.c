@@ -236,7 +236,7 @@ static int search_range(struct glibc *g, struct target *t, uint64_t start, uint6
 }
 
 /* Why there may be none, by the names of the mapped files. */
-static int none_found(const struct modules *modules, struct error *err)
+static int none_found(const struct target *t, const struct modules *modules, struct error *err)
 {
     static const char *const others[][2] = {{"jemalloc", "jemalloc"},
                                             {"tcmalloc", "tcmalloc"},
@@ -259,6 +259,16 @@ static int none_found(const struct modules *modules, struct error *err)
             err, ERROR_UNSUPPORTED,
             "no heap of glibc: the allocator is %s, which keeps no headers to walk; %s", other,
             instead);
+    if (t->cut_off)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "the core file is cut off, and what glibc's allocator keeps about its "
+                         "heap is not in it; raise the limit (ulimit -c, ProcessSizeMax= of "
+                         "coredump.conf) and take another, or run 'mallow heap PID'");
+    if (libc && t->source == TARGET_CORE && t->lacking)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "the core file leaves out memory that the process could write to, and "
+                         "what glibc's allocator keeps about its heap with it; set bit 0 of "
+                         "/proc/PID/coredump_filter and take another, or run 'mallow heap PID'");
     if (libc)
         return error_set(err, ERROR_UNSUPPORTED,
                          "no heap of glibc in use: the process has not called malloc, or another "
@@ -270,24 +280,74 @@ static int none_found(const struct modules *modules, struct error *err)
                      instead);
 }
 
+/* The state in one of the module's data segments: 1, 0 there is none, -1 with *err set. */
+static int search_module(struct glibc *g, struct target *t, const struct module *m,
+                         struct error *err)
+{
+    int found = 0;
+    *g = (struct glibc){0};
+    for (size_t k = 0; k < m->data_count && !found; k++)
+        found = search_range(g, t, m->data[k].start, m->data[k].end, err);
+    if (found > 0)
+        g->module = m;
+    else
+        glibc_release(g);
+    return found;
+}
+
+/* A namespace of its own (dlmopen) has another libc, with another heap. The program's own was there
+ * first, so what the break gave it lies lower. */
+static bool came_before(const struct glibc *a, const struct glibc *b)
+{
+    const uint64_t x = a->has_parameters ? a->sbrk_base : 0,
+                   y = b->has_parameters ? b->sbrk_base : 0;
+    return x && (!y || x < y);
+}
+
+static int choose(struct glibc *g, struct target *t, const struct modules *modules, size_t from,
+                  struct error *err)
+{
+    unsigned others = 0;
+    for (size_t i = from; i < modules->count; i++) {
+        struct glibc further;
+        if (strcmp(modules->at[i].path, g->module->path) != 0)
+            continue;
+        const int found = search_module(&further, t, &modules->at[i], err);
+        if (found < 0)
+            return -1;
+        if (!found)
+            continue;
+        others++;
+        struct glibc other = further;
+        if (came_before(&further, g)) {
+            other = *g;
+            *g = further;
+        }
+        glibc_release(&other);
+    }
+    if (others)
+        target_note(
+            t,
+            "%u more of %s, with a heap of its own, is in this process (dlmopen): its blocks "
+            "are not among these",
+            others, g->module->name);
+    return 0;
+}
+
 int glibc_find(struct glibc *g, struct target *t, const struct modules *modules, struct error *err)
 {
-    *g = (struct glibc){0};
     for (size_t i = 0; i < modules->count; i++) {
-        const struct module *m = &modules->at[i];
-        for (size_t k = 0; k < m->data_count; k++) {
-            int found = search_range(g, t, m->data[k].start, m->data[k].end, err);
-            if (found < 0) {
-                glibc_release(g);
-                return -1;
-            }
-            if (found) {
-                g->module = m;
-                return 0;
-            }
+        const int found = search_module(g, t, &modules->at[i], err);
+        if (found < 0)
+            return -1;
+        if (found && choose(g, t, modules, i + 1, err)) {
+            glibc_release(g);
+            return -1;
         }
+        if (found)
+            return 0;
     }
-    return none_found(modules, err);
+    return none_found(t, modules, err);
 }
 
 void glibc_release(struct glibc *g)

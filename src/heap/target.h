@@ -86,6 +86,7 @@ struct target {
     size_t file_count, file_room;
     struct index file_index;
     char *note;          /* what the user should know: a truncated core; NULL: nothing. Owned */
+    bool cut_off;        /* a core whose end is missing */
     uint64_t lacking;    /* bytes of writable memory that a core leaves out */
     uint64_t lacking_at; /* where the first of them were */
     struct target_page {

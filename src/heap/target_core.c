@@ -318,10 +318,34 @@ void target_core_file(struct target *t, const char *path, int fd)
             c->files[i].fd = fd;
 }
 
+/* What systemd-coredump and others store a core as; NULL: not compressed. */
+static const char *unpacker(const uint8_t *head)
+{
+    static const struct {
+        uint8_t magic[6], bytes;
+        const char *command;
+    } known[] = {{{0x28, 0xb5, 0x2f, 0xfd}, 4, "zstd -d"},
+                 {{0x04, 0x22, 0x4d, 0x18}, 4, "lz4 -d"},
+                 {{0xfd, '7', 'z', 'X', 'Z', 0}, 6, "xz -d"},
+                 {{0x1f, 0x8b}, 2, "gzip -d"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!memcmp(head, known[i].magic, known[i].bytes))
+            return known[i].command;
+    return NULL;
+}
+
 static int read_core(struct target *t, struct core *c, const char *name, struct error *err)
 {
-    Elf64_Ehdr e;
-    if (read_at(c->fd, &e, sizeof e, 0) < sizeof e || memcmp(e.e_ident, ELFMAG, SELFMAG))
+    Elf64_Ehdr e = {0};
+    const size_t there = read_at(c->fd, &e, sizeof e, 0);
+    const char *command = unpacker((const uint8_t *)&e);
+    if (command)
+        return error_set(
+            err, ERROR_USAGE,
+            "%s is compressed and cannot be read as it is: unpack it with '%s', or, if "
+            "systemd-coredump took it, with 'coredumpctl dump -o FILE'",
+            name, command);
+    if (there < sizeof e || memcmp(e.e_ident, ELFMAG, SELFMAG))
         return error_set(err, ERROR_USAGE,
                          "%s is neither a process id, a core file nor a saved heap", name);
     if (e.e_type != ET_CORE)
@@ -389,6 +413,7 @@ struct target *target_core(int fd, const char *name, struct error *err)
         target_close(t);
         return NULL;
     }
+    t->cut_off = c->truncated;
     if (c->truncated)
         target_note(t, "the core file is cut off: not all of its memory is there");
     return t;

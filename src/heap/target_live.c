@@ -276,8 +276,13 @@ static struct tracee *add_tracee(struct heap_live *live, pid_t tid)
 
 static int why_not(uint32_t pid, int number, struct error *err)
 {
+    struct proc_stat stat;
     if (number == ESRCH)
         return error_set(err, ERROR_SYSTEM, "there is no process %" PRIu32, pid);
+    if (proc_stat((pid_t)pid, &stat) && (stat.state == 'Z' || stat.state == 'X'))
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "process %" PRIu32 " has ended (it is a zombie) and has no memory any more", pid);
     if (number == EPERM) {
         char text[8192];
         unsigned long tracer = 0;

@@ -110,6 +110,11 @@ int files_of_process(struct files *f, pid_t pid, struct error *err)
     char exe[PATH_MAX], path[PATH_MAX + 64];
     struct proc_maps maps;
     struct proc_mapping m;
+    struct proc_stat stat;
+    if (proc_stat(pid, &stat) && (stat.state == 'Z' || stat.state == 'X'))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %d has ended (it is a zombie) and has no memory any more",
+                         (int)pid);
     if (proc_link(pid, "exe", exe, sizeof exe) > 0) {
         files_reach(pid, exe, path, sizeof path);
         if (files_add(f, path, err))
