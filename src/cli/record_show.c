@@ -40,12 +40,18 @@ void record_say_losses(const struct command *self, const struct record_result *r
         command_warn(self, "%u %s could not be recorded", r->unrecorded,
                      plural(r->unrecorded, "process", "processes"));
     if (r->unjoined)
-        command_warn(
-            self,
-            "%u program%s did not load the recorder and %s not recorded (static, setuid or "
-            "32-bit?): %s; 'mallow record -p PID' records such a process from outside",
-            r->unjoined, r->unjoined == 1 ? "" : "s", r->unjoined == 1 ? "is" : "are",
-            r->unjoined_names);
+        command_warn(self,
+                     "%u program%s did not load the recorder and %s not recorded: %s; 'mallow "
+                     "record -p PID' "
+                     "records such a process from outside",
+                     r->unjoined, r->unjoined == 1 ? "" : "s", r->unjoined == 1 ? "is" : "are",
+                     r->unjoined_names);
+    for (uint32_t i = 0; i < r->unseen.count; i++) {
+        const char *reason, *module;
+        char text[TRACE_UNSEEN_BYTES];
+        if (trace_unseen_read(r->unseen.note[i], &reason, &module, text))
+            command_warn(self, "%s", text);
+    }
     if (r->left_running)
         command_warn(self, "%u %s no longer recorded", r->left_running,
                      plural(r->left_running, "process is still running; it is",

@@ -120,13 +120,16 @@ struct mlw_process {  /* 1024 bytes */
     uint32_t marks; /* atomic: calls of mallow_mark so far */
     uint64_t
         pid_namespace; /* in which pid is its number: what /proc/self/ns/pid says; 0: unknown */
-    uint64_t reserved[30];
+    uint32_t unseen;   /* atomic: 1 << enum mlw_unseen */
+    char unseen_module[172];   /* of MLW_UNSEEN_NAMESPACE: the module loaded first; cut */
+    char unseen_allocator[64]; /* of the others */
     uint32_t window[MLW_PROCESS_WINDOWS]; /* numbers of windows; slot s is in window[s / 64] */
     char exec_path[MLW_EXEC_BYTES]; /* with end_how MLW_END_EXEC: of what, as it was given; cut */
     uint32_t unjoined; /* atomic: programs that a child in the same memory ran, and that do not load
                           the library */
     char unjoined_path[124]; /* of the first; cut */
-    uint64_t reserved2;
+    uint32_t undescribed;    /* it could not write its PROCESS chunk; set before LIVE */
+    uint32_t reserved2;
 };
 
 /* mlw_chunk.slot_state. The parent recognizes thread stacks by mlw_chunk.thread_pointer. */

@@ -208,6 +208,8 @@ static void read_dynamic(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, st
         if (!gelf_getdyn(data, (int)i, &dyn) || dyn.d_tag == DT_NULL)
             break;
         const char *text = NULL;
+        if (dyn.d_tag == DT_SYMBOLIC || (dyn.d_tag == DT_FLAGS && dyn.d_un.d_val & DF_SYMBOLIC))
+            r->is_symbolic = true;
         if (dyn.d_tag == DT_NEEDED || dyn.d_tag == DT_SONAME)
             text = elf_strptr(elf, header->sh_link, dyn.d_un.d_val);
         if (!text)
@@ -276,6 +278,13 @@ static void read_elf(int fd, struct inspect *r)
 }
 
 /* ---- all together ---- */
+
+void inspect_open(int fd, struct inspect *result)
+{
+    memset(result, 0, sizeof *result);
+    result->is_secure = gains_privileges(fd);
+    read_elf(fd, result);
+}
 
 int inspect_program(const char *name, struct inspect *result, struct error *err)
 {

@@ -34,6 +34,7 @@ struct inspect {
     bool defines_malloc; /* its own malloc, in .dynsym or .symtab: calls do not reach the library */
     bool exports_malloc; /* ... and it is in .dynsym: no library's calls do either */
     bool has_symbols;    /* a .symtab is there: defines_malloc is certain */
+    bool is_symbolic;    /* DT_SYMBOLIC: it calls its own functions, whatever stands before them */
     bool is_go;          /* Go's heap does not come from malloc */
     char own_allocator[64]; /* a bundled allocator under other names: "jemalloc (_rjem_malloc)", ""
                              */
@@ -46,6 +47,14 @@ struct inspect {
  * when it is there and may not be executed, another errno when it cannot be read. A file that is
  * neither ELF nor a script is not an error: is_elf stays false. */
 int inspect_program(const char *name, struct inspect *result, struct error *err);
+
+/* What an open file says about itself, as after inspect_program, without path and script. */
+void inspect_open(int fd, struct inspect *result);
+
+/* What a module has inside whose calls never lead to a preloaded library. is_program: it is no
+ * shared library. An allocator that others are meant to find (libjemalloc.so) is none. */
+enum inspect_inside { INSPECT_INSIDE_NOTHING, INSPECT_INSIDE_ALLOCATOR, INSPECT_INSIDE_MALLOC };
+enum inspect_inside inspect_inside(const struct inspect *result, bool is_program);
 
 /* Whether the runtime of AddressSanitizer is linked and will end the program at its start because a
  * library is preloaded. False where ASAN_OPTIONS, in this environment, says

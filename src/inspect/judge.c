@@ -101,6 +101,16 @@ static void judge_allocators(const struct inspect *r, struct verdicts *v)
             "it brings %s; what goes through those names is not seen", r->own_allocator);
 }
 
+enum inspect_inside inspect_inside(const struct inspect *r, bool is_program)
+{
+    if (r->is_loader)
+        return INSPECT_INSIDE_NOTHING;
+    if (r->defines_malloc && (is_program || !r->exports_malloc || r->is_symbolic))
+        return INSPECT_INSIDE_MALLOC;
+    return *r->own_allocator && !r->exports_malloc ? INSPECT_INSIDE_ALLOCATOR
+                                                   : INSPECT_INSIDE_NOTHING;
+}
+
 enum inspect_verdict inspect_judge(const struct inspect *result, struct inspect_reason *reasons,
                                    size_t max, size_t *count)
 {

@@ -25,6 +25,35 @@
 #define IDLE_NS        (100u * MS_NS)
 #define FLUSH_AFTER_NS (2000ull * MS_NS)
 
+/* In place of a process that may not write the file, as that of another user than it began as. */
+static void describe(struct recording *r, struct image *m, uint64_t now_ns)
+{
+    uint8_t bytes[16384];
+    char text[4096];
+    struct tlv t = {.bytes = bytes, .room = sizeof bytes};
+    const struct mlw_process *e = m->entry;
+    const uint64_t start[3] = {m->start_clock, now_ns, clock_realtime_ns()};
+    struct proc_stat stat;
+    tlv_put_u32(&t, MLW_TLV_VERSION, MLW_FORMAT_VERSION);
+    tlv_put_u32(&t, MLW_TLV_CLOCK_KIND, r->clock_kind);
+    tlv_put(&t, MLW_TLV_START, start, sizeof start);
+    if (proc_stat(m->pid, &stat))
+        tlv_put_u32(&t, MLW_TLV_PPID, (uint32_t)stat.ppid);
+    tlv_put_u32(&t, MLW_TLV_STACKS, r->shm.session->stack_mode);
+    tlv_put_u32(&t, MLW_TLV_PAGE_BYTES, (uint32_t)r->page_bytes);
+    if (e->forked_from)
+        tlv_put(&t, MLW_TLV_FORKED_FROM, &e->forked_from, sizeof e->forked_from);
+    if (proc_link(m->pid, "exe", text, sizeof text) > 0)
+        tlv_put_text(&t, MLW_TLV_EXE, text);
+    const ssize_t n = proc_read(m->pid, "cmdline", text, sizeof text);
+    if (n > 0)
+        tlv_put(&t, MLW_TLV_COMMAND, text, (size_t)n);
+    snprintf(text, sizeof text, "%.*s", (int)sizeof e->unseen_allocator, e->unseen_allocator);
+    tlv_put_text(&t, MLW_TLV_ALLOCATOR, text);
+    struct mlw_chunk c = image_head(r, m, MLW_CHUNK_PROCESS);
+    sink_write(&r->sink, &c, t.bytes, t.n);
+}
+
 struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns)
 {
     struct image *m = calloc(1, sizeof *m);
@@ -45,6 +74,8 @@ struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns)
         m->next_look_ns = now_ns + 1;
     }
     slots_refresh(&m->slots, &r->shm, e);
+    if (e->undescribed && m->pid > 0)
+        describe(r, m, now_ns);
     return m;
 }
 
@@ -210,41 +241,87 @@ static void put_lost(struct tlv *t, uint64_t calls, enum mlw_lost_reason reason)
         tlv_put(t, MLW_TLV_LOST, &lost, sizeof lost);
 }
 
-static void keep_name(struct unjoined *u, uint32_t programs, const char *path)
+#define NOT_FOUND_OUT "the reason could not be found out, it has ended"
+static const char namespace_note[] = MLW_UNSEEN_BEGIN("namespace");
+
+static void keep_name(struct unjoined *u, uint32_t programs, const char *path, const char *why)
 {
     u->programs += programs;
     for (uint32_t i = 0; i < u->names; i++)
         if (!strcmp(u->name[i], path))
             return;
-    if (u->names < sizeof u->name / sizeof *u->name)
+    if (u->names < sizeof u->name / sizeof *u->name) {
+        strcpy(u->why[u->names], why);
         strcpy(u->name[u->names++], path);
+    }
 }
 
-#define NOT_LOADED "did not load the recorder (static, setuid or 32-bit?)"
+void image_ask_why(struct recording *r, struct image *m, uint64_t now_ns)
+{
+    enum { LOOK_NS = 20000000 }; /* to load libraries takes a while */
+    if (m->why_looks < 8 && now_ns - m->exec_seen_ns >= (uint64_t)LOOK_NS << m->why_looks) {
+        m->why_looks++;
+        unseen_why_process(m->pid, r->library, m->why);
+    }
+}
 
 /* What the image became, or ran in a child that shares its memory, and that could not be recorded:
  * keeps the names, and puts them into its notes. */
-static void say_unjoined(struct recording *r, const struct image *m, uint32_t how, struct tlv *t)
+static void say_unjoined(struct recording *r, struct image *m, uint32_t how, struct tlv *t)
 {
     const struct mlw_process *e = m->entry;
-    char path[MLW_EXEC_BYTES], note[MLW_EXEC_BYTES + 160];
+    char path[MLW_EXEC_BYTES], why[UNSEEN_WHY_BYTES], note[MLW_EXEC_BYTES + UNSEEN_WHY_BYTES + 160];
     if (r->shm.session->options & MLW_OPT_NO_FOLLOW)
         return;
     snprintf(path, sizeof path, "%.*s", (int)sizeof e->exec_path - 1, e->exec_path);
     if (how == MLW_END_EXEC && m->gone && !m->replaced && !m->followed && *path) {
-        keep_name(&r->unjoined, 1, path);
-        snprintf(note, sizeof note, "it became %s, which " NOT_LOADED ": what that did is missing",
-                 path);
+        if (!*m->why)
+            unseen_why_file(path, m->why);
+        keep_name(&r->unjoined, 1, path, m->why);
+        snprintf(note, sizeof note,
+                 "it became %s, which did not load the recorder: %s; what that did is missing",
+                 path, *m->why ? m->why : NOT_FOUND_OUT);
         tlv_put_text(t, MLW_TLV_NOTE, note);
     }
     const uint32_t programs = __atomic_load_n(&e->unjoined, __ATOMIC_RELAXED);
     snprintf(path, sizeof path, "%.*s", (int)sizeof e->unjoined_path - 1, e->unjoined_path);
     if (programs && *path) {
-        keep_name(&r->unjoined, programs, path);
-        snprintf(note, sizeof note, "it ran %s%s, %u time%s, which " NOT_LOADED, path,
-                 programs > 1 ? " or the like" : "", programs, programs == 1 ? "" : "s");
+        unseen_why_file(path, why);
+        keep_name(&r->unjoined, programs, path, why);
+        snprintf(note, sizeof note, "it ran %s%s, %u time%s, which did not load the recorder: %s",
+                 path, programs > 1 ? " or the like" : "", programs, programs == 1 ? "" : "s",
+                 *why ? why : NOT_FOUND_OUT);
         tlv_put_text(t, MLW_TLV_NOTE, note);
     }
+}
+
+/* By the library, and from outside. */
+static void say_unseen(struct recording *r, struct image *m, struct tlv *t)
+{
+    const struct mlw_process *e = m->entry;
+    const uint32_t bits = __atomic_load_n(&e->unseen, __ATOMIC_ACQUIRE);
+    char note[TRACE_UNSEEN_BYTES], module[sizeof e->unseen_module + 1];
+    struct unseen_notes all = {.count = 0};
+    for (unsigned i = 0; i < MLW_UNSEEN_COUNT; i++)
+        if (bits & 1u << i) {
+            if (i == MLW_UNSEEN_NAMESPACE)
+                snprintf(module, sizeof module, "%.*s", (int)sizeof e->unseen_module,
+                         e->unseen_module);
+            else
+                snprintf(module, sizeof module, "%.*s", (int)sizeof e->unseen_allocator,
+                         e->unseen_allocator);
+            trace_unseen_note((enum mlw_unseen)i, NULL, module, note);
+            unseen_add(&all, note);
+        }
+    for (uint32_t i = 0; i < m->unseen.notes.count; i++) /* the library names the module itself */
+        if (!(bits & 1u << MLW_UNSEEN_NAMESPACE) ||
+            strncmp(m->unseen.notes.note[i], namespace_note, sizeof namespace_note - 1) != 0)
+            unseen_add(&all, m->unseen.notes.note[i]);
+    for (uint32_t i = 0; i < all.count; i++) {
+        tlv_put_text(t, MLW_TLV_NOTE, all.note[i]);
+        unseen_add(&r->unseen, all.note[i]);
+    }
+    unseen_release(&all);
 }
 
 /* Calls that the process left out of a flight recorder's file. */
@@ -263,7 +340,7 @@ static void say_kept_back(struct tlv *t, uint64_t calls)
 static void write_end(struct recording *r, struct image *m, uint32_t how, int wait_status)
 {
     struct mlw_process *e = m->entry;
-    uint8_t bytes[1024];
+    uint8_t bytes[1024 + (UNSEEN_NOTES + 2) * TRACE_UNSEEN_BYTES];
     struct tlv t = {.bytes = bytes, .room = sizeof bytes};
     struct {
         uint64_t clock;
@@ -279,6 +356,7 @@ static void write_end(struct recording *r, struct image *m, uint32_t how, int wa
     put_lost(&t, nested, MLW_LOST_NESTED);
     put_lost(&t, bound, MLW_LOST_BOUND);
     say_unjoined(r, m, how, &t);
+    say_unseen(r, m, &t);
     say_kept_back(&t, bound);
     uint64_t own = __atomic_load_n(&e->private_bytes, __ATOMIC_RELAXED);
     if (own)
@@ -331,6 +409,7 @@ void image_end(struct recording *r, struct image *m, int wait_status, bool still
 void image_drop(struct recording *r, struct image *m)
 {
     slots_close(&m->slots, &r->shm, false);
+    unseen_release(&m->unseen.notes);
     if (m->pidfd >= 0)
         close(m->pidfd);
     if (m->statm >= 0)

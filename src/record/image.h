@@ -16,6 +16,7 @@
 #include "record/slots.h"
 #include "record/smaps.h"
 #include "record/split.h"
+#include "record/unseen.h"
 
 #define IMAGE_SAMPLES 256u
 
@@ -39,12 +40,16 @@ struct recording {
     struct kernel_source *kernel; /* NULL: no events of the kernel are recorded */
     uint32_t images_ended;
     struct unjoined {
-        uint32_t programs;            /* that a recorded process became, and that did not join */
-        char name[4][MLW_EXEC_BYTES]; /* the first of them, each once; NUL-terminated */
+        uint32_t programs;             /* that a recorded process became, and that did not join */
+        char name[4][MLW_EXEC_BYTES];  /* the first of them, each once; NUL-terminated */
+        char why[4][UNSEEN_WHY_BYTES]; /* of each; "": it could not be found out */
         uint32_t names;
     } unjoined;
-    uint64_t lost_calls; /* of images that ended */
-    int unwritten_errno; /* the last reason for which a process could not write; 0: none */
+    const char *library;        /* that programs are to load */
+    struct unseen_files files;  /* that were looked into */
+    struct unseen_notes unseen; /* of all images that ended */
+    uint64_t lost_calls;        /* of images that ended */
+    int unwritten_errno;        /* the last reason for which a process could not write; 0: none */
 };
 
 struct image {
@@ -75,6 +80,9 @@ struct image {
     uint64_t live_moved_from; /* live bytes when they were last seen to have changed */
     uint32_t live_skipped;    /* samples since they were looked at */
     struct split_state split;
+    struct unseen_process unseen;
+    char why[UNSEEN_WHY_BYTES]; /* it has become a program that does not load the library; "" */
+    unsigned why_looks;
 };
 
 /* The image that the entry describes. NULL: no memory. */
@@ -91,6 +99,9 @@ void image_sample(struct recording *r, struct image *m, uint64_t now_ns);
 
 /* The head of a chunk about it, of now. */
 struct mlw_chunk image_head(const struct recording *r, const struct image *m, uint16_t type);
+
+/* After an exec, while the next program has not joined: looks why, now and then. */
+void image_ask_why(struct recording *r, struct image *m, uint64_t now_ns);
 
 /* Writes out the buffers that it handed over; returns how many. */
 unsigned image_drain(struct recording *r, struct image *m);

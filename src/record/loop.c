@@ -244,7 +244,10 @@ static void serve_images(struct watch *w)
         else if (!m->exec_seen_ns) {
             m->exec_seen_ns = w->now_ns;
             m->exec_cpu_ns = launch_cpu_ns(m->pid);
-        }
+        } else
+            image_ask_why(w->r, m, w->now_ns);
+        if (!after_exec)
+            unseen_look(&w->r->files, &m->unseen, m->pid, m->first_seen_ns, w->now_ns);
         if (__atomic_load_n(&m->entry->drain, __ATOMIC_ACQUIRE)) {
             w->draining = true;
             image_drain(w->r, m);

@@ -386,6 +386,7 @@ static int prepare_program(struct held *h, struct error *err)
     h->r->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     h->r->finder.began_ns = clock_monotonic_ns();
     h->r->sample_interval_ns = o->sample_interval_ns;
+    h->r->library = o->library;
     if (launch_preload(o->library, &h->preload, err))
         return -1;
     if (shm_create(&h->r->shm, err)) {
@@ -476,9 +477,14 @@ static void watch_until_over(struct held *h)
     result->left_running = watched.left_running;
     result->unrecorded = o->no_follow ? 0 : watched.unrecorded; /* children count as such */
     result->unjoined = h->r->unjoined.programs;
-    for (uint32_t i = 0, n = 0; i < h->r->unjoined.names; i++)
+    for (uint32_t i = 0, n = 0; i < h->r->unjoined.names; i++) {
+        const char *why = h->r->unjoined.why[i];
         n += (uint32_t)snprintf(result->unjoined_names + n, sizeof result->unjoined_names - n,
-                                "%s%s", i ? ", " : "", h->r->unjoined.name[i]);
+                                "%s%s (%s)", i ? ", " : "", h->r->unjoined.name[i],
+                                *why ? why : "the reason could not be found out");
+    }
+    result->unseen = h->r->unseen;
+    unseen_files_release(&h->r->files);
     result->lost_calls = watched.lost_calls;
     result->unwritten_errno = watched.unwritten_errno;
 }

@@ -16,6 +16,7 @@
 #include "format/session.h"
 #include "probe/probe.h"
 #include "record/flight.h"
+#include "record/unseen.h"
 
 enum record_fate {
     RECORD_SEALED,
@@ -81,7 +82,9 @@ struct record_result {
     /* Programs that recorded processes became and that did not load the library, and the names of
      * the first, with commas. */
     uint32_t unjoined;
-    char unjoined_names[4 * MLW_EXEC_BYTES];
+    char unjoined_names[4 * (MLW_EXEC_BYTES + UNSEEN_WHY_BYTES)]; /* each with the reason */
+    /* What could not be seen of the processes, as notes of format/unseen.h. */
+    struct unseen_notes unseen;
 };
 
 /* Runs PROGRAM, or attaches to the process. Returns 0 when it ran (see result for how the recording

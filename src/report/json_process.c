@@ -276,6 +276,23 @@ static void write_command(struct json *j, const struct trace_image *image)
     json_close_array(j);
 }
 
+static void write_not_seen(struct json *j, const struct trace_image *image)
+{
+    json_open_array(j, "not_seen");
+    for (const char *const *note = image->notes; note && *note; note++) {
+        const char *reason, *module;
+        char text[TRACE_UNSEEN_BYTES];
+        if (!trace_unseen_read(*note, &reason, &module, text))
+            continue;
+        json_open_object(j, NULL);
+        json_text(j, "reason", reason);
+        json_text(j, "module", module);
+        json_text(j, "text", text);
+        json_close_object(j);
+    }
+    json_close_array(j);
+}
+
 static void write_end(struct json *j, const struct trace_image *image)
 {
     static const char *const how[] = {"unknown", "exit", "exec", "killed"};
@@ -340,6 +357,7 @@ void json_process(struct json *j, const struct model *m)
     json_text(j, "allocator", image->allocator);
     json_text(j, "stacks_mode", image->stack_mode < 3 ? modes[image->stack_mode] : "full");
     json_warnings(j, &w);
+    write_not_seen(j, image);
     json_number(j, "lost_events", image->lost_calls);
     json_number(j, "events", t->events);
     write_calls(j, "calls", t->calls, true);

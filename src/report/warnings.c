@@ -116,8 +116,11 @@ void warn_about_image(struct warnings *w, const struct trace_image *image, bool 
         finish(w);
     }
     for (const char *const *note = image->notes; note && *note; note++) {
+        const char *reason, *module;
+        char text[TRACE_UNSEEN_BYTES];
         name(w, image, named);
-        buffer_append_text(&w->text, *note);
+        buffer_append_text(&w->text,
+                           trace_unseen_read(*note, &reason, &module, text) ? text : *note);
         finish(w);
     }
     uint64_t paused = 0, since = 0, times = 0;
@@ -166,7 +169,8 @@ void warn_about_model(struct warnings *w, const struct model *m, const uint8_t *
         name(w, image, named);
         buffer_printf(&w->text,
                       "%s block%s freed unseen, as the address was given out again; live "
-                      "until then",
+                      "until then. Others may have been, whose address was not: blocks that "
+                      "are live at the end are no certain leaks",
                       human_count(n, t->inferred_frees),
                       t->inferred_frees == 1 ? " was" : "s were");
         finish(w);

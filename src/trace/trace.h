@@ -22,6 +22,7 @@
 #include "format/chunk.h"
 #include "format/op.h"
 #include "format/row.h"
+#include "format/unseen.h"
 
 struct trust_place; /* trust/place.h */
 
@@ -356,5 +357,18 @@ int trace_fold(int raw, const struct trace_fold_how *how, struct trace_fold_resu
 /* Appends to the raw recording open at `raw` what recorders that are gone left in shared memory for
  * it, and removes that; opening and sealing do the same on their way. Returns how many chunks. */
 unsigned trace_recover(int raw);
+
+/* ---- what a recording does not hold: the notes of format/unseen.h; any thread ---- */
+
+#define TRACE_UNSEEN_BYTES 1024u /* room for a note, and for its text */
+
+/* Writes the note. detail: NULL: none. module may be cut; "" when there is none to name. */
+void trace_unseen_note(enum mlw_unseen reason, const char *detail, const char *module,
+                       char note[TRACE_UNSEEN_BYTES]);
+
+/* Reads one. False: it is another note, or of a reason that this mallow does not know. *reason and
+ * *module point into a table and into the note; text: the statement as people read it. */
+bool trace_unseen_read(const char *note, const char **reason, const char **module,
+                       char text[TRACE_UNSEEN_BYTES]);
 
 #endif

@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     "heap": {"arch", "trust", "format", "trace", "symbol", "base"},
     "inject": {"arch", "format", "symbol", "trust", "base", "limit"},
     "launch": {"base"},
-    "record": {"arch", "format", "trust", "base", "trace", "launch", "probe", "import", "inject", "limit"},
+    "record": {"arch", "format", "trust", "base", "trace", "launch", "probe", "import", "inject", "limit", "inspect", "symbol"},
     "import": {"arch", "format", "workload", "trace", "trust", "base"},
     "export": {"arch", "frames", "watch", "analyse", "model", "trace", "symbol", "workload", "trust", "base"},
     "fleet": {"push", "stats", "frames", "analyse", "model", "trace", "symbol", "trust", "base"},

@@ -98,6 +98,8 @@ INTERPOSED(int, dlclose, void *handle)
     static int (*real)(void *);
     if (!real)
         real = (int (*)(void *))(uintptr_t)next_symbol("dlclose");
+    if (recording())
+        unseen_look();
     int r = real(handle);
     if (recording())
         unmapped(0, 0, (uint64_t)__builtin_frame_address(0));

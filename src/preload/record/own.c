@@ -147,15 +147,17 @@ bool own_take_handed(void)
     return !*text && !sys_fstat(fd, &st) && S_ISREG(st.st_mode) && own_take(&recorder.memory, fd);
 }
 
-/* Whether a program that is executed now can open the shared memory by its path. */
+/* Whether a program that is executed now can open the shared memory by its path. A process that
+ * changed its user may still have rights that the new program has not (setpriv). */
 static bool is_within_reach(void)
 {
     struct stat st;
     long fd = sys_openat(AT_FDCWD, recorder.session_path, O_PATH | O_CLOEXEC, 0);
     if (fd < 0)
         return false;
+    const uid_t user = (uid_t)sys_geteuid();
     bool same = !sys_fstat((int)fd, &st) && st.st_dev == recorder.memory.dev &&
-                st.st_ino == recorder.memory.ino;
+                st.st_ino == recorder.memory.ino && (!user || user == st.st_uid);
     sys_close((int)fd);
     return same;
 }

@@ -177,18 +177,6 @@ static void describe(bool with_environment)
             "code that was loaded later cannot be unwound";
         tlv(&t, MLW_TLV_NOTE, note, sizeof note - 1);
     }
-    if (recorder.misses_jemalloc) {
-        static const char note[] =
-            "jemalloc: its own functions (mallocx, sdallocx, ...) could not be redirected to the "
-            "recorder; calls of them may be missing";
-        tlv(&t, MLW_TLV_NOTE, note, sizeof note - 1);
-    }
-    if (recorder.led == BINDINGS_REFUSED) {
-        static const char note[] = "allocator: its symbols could not be changed; calls of modules "
-                                   "that bind to it directly "
-                                   "(RTLD_DEEPBIND, dlsym on its handle) are missing";
-        tlv(&t, MLW_TLV_NOTE, note, sizeof note - 1);
-    }
     recorder.description = p;
     recorder.description_bytes = (uint32_t)(t.at - p);
 }
@@ -206,6 +194,14 @@ static int chunk_of_tlvs(unsigned type, const uint8_t *payload, size_t n)
     c.pid = recorder.pid;
     c.tid = recorder.pid;
     return stream_write_chunk(&c, payload);
+}
+
+static void put_unseen(struct tlvs *t)
+{
+    char note[UNSEEN_NOTE_BYTES];
+    for (unsigned i = 0; i < MLW_UNSEEN_COUNT; i++)
+        if (unseen_note(i, note))
+            tlv(t, MLW_TLV_NOTE, note, strlen(note));
 }
 
 /* False: the recording does not know us; of `mallow record` it learns by that. */
@@ -229,12 +225,14 @@ static bool say_who(uint64_t start_clock)
         tlv(&t, MLW_TLV_FORKED_FROM, &recorder.forked_from, 8);
     if (recorder.attached)
         tlv(&t, MLW_TLV_ATTACHED, recorder.before, sizeof recorder.before);
+    put_unseen(&t);
     if (recorder.description && (size_t)(t.end - t.at) >= recorder.description_bytes) {
         memcpy(t.at, recorder.description, recorder.description_bytes);
         t.at += recorder.description_bytes;
     }
     int failed = chunk_of_tlvs(MLW_CHUNK_PROCESS, p, (size_t)(t.at - p));
     unwind_host_unmap(p, room);
+    recorder.process->undescribed = failed && !recorder.lone;
     return !failed || !recorder.lone;
 }
 
@@ -523,6 +521,7 @@ static bool claim(void)
     me->window[0] = window;
     me->windows = 1;
     me->brk_start = next_facts.curbrk ? (uint64_t)*next_facts.curbrk : 0;
+    unseen_begin();
     return true;
 }
 
@@ -748,6 +747,7 @@ void process_ending(unsigned how, uint32_t status)
     /* vfork's child shares our memory: it is not the process that joined */
     if (!sys_closed && (uint32_t)sys_getpid() != recorder.pid)
         return;
+    unseen_look();
     if (!sys_closed)
         stream_flush_own(recorder.lone);
     recorder.process->end_status = status;
@@ -757,10 +757,11 @@ void process_ending(unsigned how, uint32_t status)
     process_write_interim();
     if (!recorder.lone)
         return; /* the parent was killed, and its memory goes with us */
-    uint8_t buffer[64];
+    uint8_t buffer[1024];
     struct tlvs t = {buffer, buffer + sizeof buffer};
     uint64_t end[2] = {clock_now(recorder.clock_kind), how | (uint64_t)(status << 8) << 32};
     tlv(&t, MLW_TLV_END, end, sizeof end);
+    put_unseen(&t);
     if (chunk_of_tlvs(MLW_CHUNK_END, buffer, (size_t)(t.at - buffer)))
         /* the first reader finds the rest, and the loss counters, in the shared memory */
         __atomic_store_n(&recorder.process->control, MLW_CTL_DEAD, __ATOMIC_RELEASE);

@@ -14,6 +14,7 @@
  *   own.c       the files that stay open, and which may be opened
  *   joins.c     programs that will not load us
  *   settings.c  the MALLOW_ variables
+ *   unseen.c    what cannot be seen of this process
  *   control.c   mallow_start ... mallow_mark, and control from outside
  *   follow.c    fork, _exit, dlclose: calls that change what we may rely on
  *   mapping.c   mmap, munmap, mremap, brk and sbrk of the program itself
@@ -31,6 +32,7 @@
 #include "arch/clock.h"
 #include "format/row.h"
 #include "format/session.h"
+#include "format/unseen.h"
 #include "preload/guest.h"
 #include "preload/sys.h"
 #include "preload/unwind/unwind.h"
@@ -228,6 +230,17 @@ HIDDEN bool own_take(struct own_file *f, long fd);
 
 /* A child that shares our memory runs that file: counts it if it will not load us. */
 HIDDEN void joins_note(const char *path);
+
+/* ---- unseen.c ---- */
+
+/* The facts that hold once the process has joined. */
+HIDDEN void unseen_begin(void);
+/* Those that came since; before modules go, and at the end. */
+HIDDEN void unseen_look(void);
+/* The note of that enum mlw_unseen. False: it is none of this process. Without a parent, which
+ * reads the same from the shared memory, it goes into the file at the end. */
+#define UNSEEN_NOTE_BYTES 256u
+HIDDEN bool unseen_note(unsigned reason, char note[UNSEEN_NOTE_BYTES]);
 
 /* ---- settings.c ---- */
 

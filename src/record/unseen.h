@@ -1,0 +1,52 @@
+/* unseen.h - what of a process the preloaded recorder cannot see, found from outside: modules with
+ * an allocator of their own, a second C library. And why a program did not load the recorder at
+ * all.
+ *
+ * Owns: looks at /proc/PID/maps, rarer the longer a process runs, and the inspection of each file,
+ * once in a recording. Files are the program's, so they are opened and read as hostile. One thread.
+ */
+#ifndef MALLOW_RECORD_UNSEEN_H
+#define MALLOW_RECORD_UNSEEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "trace/trace.h"
+
+enum { UNSEEN_NOTES = 8, UNSEEN_WHY_BYTES = 512 };
+
+/* Notes, each once; later ones are left out. */
+struct unseen_notes {
+    char *note[UNSEEN_NOTES];
+    uint32_t count;
+};
+void unseen_add(struct unseen_notes *n, const char *note);
+void unseen_release(struct unseen_notes *n);
+
+/* Files that were looked into, by device and inode. All 0 to begin with. */
+struct unseen_files {
+    struct unseen_file *at;
+    size_t count, room;
+};
+void unseen_files_release(struct unseen_files *f);
+
+/* Of one process. All 0 to begin with. */
+struct unseen_process {
+    uint64_t next_ns;
+    struct unseen_notes notes;
+};
+
+/* Looks, if a look is due: now_ns and first_ns, when the process was first seen, by
+ * CLOCK_MONOTONIC. */
+void unseen_look(struct unseen_files *f, struct unseen_process *p, pid_t pid, uint64_t first_ns,
+                 uint64_t now_ns);
+
+/* Why a process that should have loaded the library (a path) has not, as its /proc says; "" when
+ * that does not say.. */
+void unseen_why_process(pid_t pid, const char *library, char why[UNSEEN_WHY_BYTES]);
+/* The same of the file of a program that is no longer there to be asked. */
+void unseen_why_file(const char *path, char why[UNSEEN_WHY_BYTES]);
+
+#endif
