@@ -24,6 +24,14 @@ struct live_pieces {    /* of libc's code; see snapshot.c */
     uint64_t exit;      /* a call of exit or exit_group */
 };
 
+/* By what one image of a process differs from every other: its auxiliary vector, and the 16 random
+ * bytes that the kernel gave it when it was executed. */
+struct live_image {
+    size_t bytes; /* of the vector; 0: not known */
+    uint8_t vector[1024];
+    uint64_t random_at, random[2];
+};
+
 struct live_kept { /* memory of the process that its copy has not */
     uint64_t start, end;
     uint8_t *data;
@@ -40,6 +48,7 @@ struct heap_live {
     struct live_kept *kept;    /* by address, apart */
     size_t kept_count, kept_room;
     bool copy_lacks;           /* more than could be kept */
+    struct live_image image;   /* that all of this, and the mappings, were learned from */
     struct live_pieces pieces; /* once they were looked for; all 0: not yet */
     uint64_t since_ns;
     bool leaves; /* threads that do not stop are left: the kernel lets go of them at our end */
@@ -53,6 +62,9 @@ int live_open_memory(pid_t pid);
 /* Stops all threads of t->pid, and reads their registers. 0; or -1 with *err, and nothing is held.
  */
 int live_stop(struct target *t, struct heap_live *live, struct error *err);
+
+/* snapshot.c: the image of the process, of which this thread stands still. bytes 0: not known. */
+void live_read_image(const struct target *t, pid_t tid, struct live_image *to);
 
 /* Compares the mappings of the process that stands with those of its copy, and keeps the pages that
  * the copy lacks (MADV_DONTFORK); copy_lacks: there are too many. */

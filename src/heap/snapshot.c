@@ -149,6 +149,42 @@ static struct tracee *choose(const struct target *t, struct heap_live *live)
     return NULL;
 }
 
+/* --- the image --- */
+
+void live_read_image(const struct target *t, pid_t tid, struct live_image *to)
+{
+    *to = (struct live_image){0};
+    const int fd = proc_open((pid_t)t->pid, "auxv");
+    const ssize_t n = fd < 0 ? -1 : read(fd, to->vector, sizeof to->vector);
+    if (fd >= 0)
+        close(fd);
+    Elf64_auxv_t a;
+    for (size_t at = 0; n > 0 && at + sizeof a <= (size_t)n && !to->random_at; at += sizeof a) {
+        memcpy(&a, to->vector + at, sizeof a);
+        if (a.a_type == AT_RANDOM)
+            to->random_at = a.a_un.a_val;
+    }
+    if (!to->random_at)
+        return;
+    for (unsigned i = 0; i < 2; i++) {
+        /* the system call: the C library's function gives the word as its result */
+        if (syscall(SYS_ptrace, PTRACE_PEEKDATA, tid, to->random_at + 8ull * i, &to->random[i]))
+            return;
+    }
+    to->bytes = (size_t)n;
+}
+
+/* Whether the process, which stands, has the image that its code and mappings are known of. Between
+ * two stops it may have executed another program, also one of another user. */
+static bool same_image(const struct target *t, const struct heap_live *live, pid_t tid)
+{
+    const struct live_image *was = &live->image;
+    struct live_image now;
+    live_read_image(t, tid, &now);
+    return was->bytes && now.bytes == was->bytes && !memcmp(now.vector, was->vector, now.bytes) &&
+           !memcmp(now.random, was->random, sizeof now.random);
+}
+
 /* --- the thread's stack --- */
 
 static bool put(const struct injection *j, uint64_t at, const void *data, size_t bytes)
@@ -266,7 +302,8 @@ static void put_back(struct injection *j)
 static bool take_over(struct injection *j)
 {
     pid_t tid = j->tracee->tid;
-    return !ptrace(PTRACE_GETSIGMASK, tid, sizeof j->mask, &j->mask) && prepare_stack(j) &&
+    return same_image(j->t, j->t->impl, tid) &&
+           !ptrace(PTRACE_GETSIGMASK, tid, sizeof j->mask, &j->mask) && prepare_stack(j) &&
            !ptrace(PTRACE_SETOPTIONS, tid, NULL,
                    PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK);
 }

@@ -592,6 +592,9 @@ struct target *target_stop(uint32_t pid, struct error *err)
         target_close(t);
         return NULL;
     }
+    for (size_t i = 0; i < live->count && !live->image.bytes; i++)
+        if (live->tracees[i].stopped && !live->tracees[i].gone)
+            live_read_image(t, live->tracees[i].tid, &live->image);
     live->leaves = false;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);

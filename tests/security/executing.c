@@ -2,16 +2,20 @@
  *
  * executing first PROGRAM  the first thread waits; another one looks at its state, and executes
  * PROGRAM once a tracer has stopped it executing other PROGRAM  the same of a thread that is not
- * the first, which runs executing busy           16 threads allocate without a pause, half of them
+ * the first, which runs executing copied PROGRAM  executes PROGRAM once it has a child, which it
+ * did not make: the copy that `mallow heap` reads; its mappings are where stacks of programs are
+ * executing busy           16 threads allocate without a pause, half of them
  * on their way into the kernel executing rests          (setuid) says that it is here, and whether
  * a signal hit it until its input ends */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -45,6 +49,25 @@ static void *execute(void *program)
     _exit(98);
 }
 
+static void reserve_stacks(void)
+{
+    enum { BYTES = 16 << 20 };
+    for (uint64_t at = 0x7ffc00000000; at < 0x7fffff000000; at += BYTES)
+        mmap((void *)at, BYTES, PROT_NONE, // NOLINT
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+}
+
+static void *execute_copied(void *program)
+{
+    char name[64], c;
+    snprintf(name, sizeof name, "/proc/self/task/%d/children", (int)getpid());
+    const int fd = open(name, O_RDONLY | O_CLOEXEC);
+    while (pread(fd, &c, 1, 0) <= 0)
+        ;
+    execl(program, program, "rests", (char *)0);
+    _exit(98);
+}
+
 static void *allocate(void *arg)
 {
     for (unsigned i = 0;; i++) {
@@ -67,7 +90,12 @@ int main(int argc, char **argv)
 {
     pthread_t t;
     const int other = argc > 2 && !strcmp(argv[1], "other");
-    if (argc > 2) {
+    if (argc > 2 && !strcmp(argv[1], "copied")) {
+        reserve_stacks();
+        for (unsigned i = 0; i < 400000; i++)
+            *(void *volatile *)malloc(100) = &t;
+        pthread_create(&t, 0, execute_copied, argv[2]);
+    } else if (argc > 2) {
         if (other)
             pthread_create(&t, 0, wait_on, 0);
         else

@@ -69,6 +69,26 @@ class Targets(unittest.TestCase):
             self.assertEqual((p.stdout.read(), p.wait(PATIENCE)), (b"whole\n", 0), said)
         self.assertGreater(executed, 0, "the attack never succeeded")
 
+    def test_it_executes_a_program_of_root_while_its_copy_is_read(self):
+        """The process is stopped a second time, to reap the copy: that is another program by then."""
+        program = "/tmp/mallow-copied-setuid"
+        shutil.copy(EXECUTING, program)
+        self.addCleanup(os.unlink, program)
+        os.chmod(program, 0o755 | stat.S_ISUID)
+        executed = 0
+        for _ in range(100 if LONG else 3):
+            p = self.target("copied", program)
+            h = subprocess.run([MALLOW, "heap", str(p.pid)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+            if p.poll() is None and os.readlink(f"/proc/{p.pid}/exe") == EXECUTING:
+                p.kill()
+                continue
+            executed += 1
+            self.assertEqual(p.stdout.readline(), b"here\n", h.stderr)
+            p.stdin.close()
+            self.assertEqual((p.stdout.read(), p.wait(PATIENCE)), (b"whole\n", 0), h.stderr)
+        self.assertGreater(executed, 0, "the attack never succeeded")
+
     def test_a_signal_at_any_moment(self):
         """The command ends; the target goes on, and is not traced."""
         chance, slowest = random.Random(1), 0.0
