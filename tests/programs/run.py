@@ -1,6 +1,7 @@
 """Programs that nobody here wrote, each alone and looked at by mallow: they must do the same.
 
 Usage: run.py [--sample] [--install] [--modes M,M] [--programs P,P] [--jobs N] [--json OUT] [--markdown OUT]
+       run.py --from JSON... --markdown OUT    the table alone, of results that runs wrote; of a program that is in several, the last one's
 
 Each program of table.py runs twice alone, and once in each mode: under record, watch, watch --period 16K, watch --guard
 all, and as the child of a process that `watch -p` attached to before. Standard output, standard error without mallow's
@@ -27,6 +28,7 @@ import table  # noqa: E402
 
 MALLOW = os.path.abspath(os.environ.get("MALLOW", "build/mallow"))
 TIMEOUT = 900  # seconds: a program that hangs; none takes a tenth of it
+RUN = "PROGRAMS_RUN"  # in the environment of all that a program starts: the directory of the program
 MODES = {
     "record": ["record", "-o", "{}/out.mlw", "--"],
     "watch": ["watch", "--json", "-o", "{}/out.json", "--"],
@@ -74,7 +76,7 @@ class Bench:
 
     def environment(self):
         return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games", "LC_ALL": "C.UTF-8", "TZ": "UTC",
-                "HOME": self.work, "PORT": str(self.port), "TERM": "dumb"}
+                "HOME": self.work, RUN: self.work, "PORT": str(self.port), "TERM": "dumb"}
 
     def shell(self, directory):
         path = os.path.join(self.side, "script")
@@ -100,6 +102,18 @@ class Bench:
         return subprocess.Popen(argv, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
                                 start_new_session=True, **more)
 
+    def end_leftovers(self):
+        """Daemons that the program started and left (epmd) would serve the next run of it, as this mode found none."""
+        mark = f"{RUN}={self.work}".encode()
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as f:
+                    left = mark in f.read().split(b"\0")
+                if left:
+                    os.kill(int(pid), signal.SIGKILL)
+            except (OSError, ProcessLookupError):
+                continue  # it ended
+
     def end(self, process, data=None):
         try:
             out, err = process.communicate(data, timeout=TIMEOUT)
@@ -107,6 +121,7 @@ class Bench:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
             err += b"it did not end\n"
+        self.end_leftovers()
         status = process.returncode if process.returncode >= 0 else 128 - process.returncode
         return Outcome(status, self.clean(out), self.clean(err))
 
@@ -151,14 +166,18 @@ class Bench:
             d = json.loads(r.stdout)
             return ([f"{d['lost_events']} events lost"] if d["lost_events"] else [],
                     {"calls": d["events"], "freed unseen": sum(p["unknown_frees"] for p in d["processes"])})
-        errors = []
+        errors, against = [], {}
         path = os.path.join(self.side, "out.json")
         for line in open(path, "rb") if os.path.exists(path) else []:
             o = json.loads(line)
+            against.setdefault(o["pid"], set()).update(o.get("unguarded") or [])
             if o["kind"] == "error":
                 frames = [f.get("function") or f.get("module") for f in (o.get("access") or [])[:6]]
                 errors.append(f"{o['error']} in {' < '.join(map(str, frames))}")
-        return errors, {}
+        if mode != "guard":
+            return errors, {}
+        free = sum(not reasons for reasons in against.values())
+        return errors, {"processes": len(against), "guarded": free, "unguarded": sorted(set().union(*against.values()))}
 
 
 def judge(program, modes):
@@ -202,16 +221,56 @@ def install(programs):
             subprocess.run([*apt, "install", one], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
-def markdown(results, modes, system):
-    lines = [f"| program | version ({system}) | " + " | ".join(modes) + " | calls recorded | freed unseen |", "| --- " * (len(modes) + 4) + "|"]
+def is_bad(result):
+    return "failed" in result or any(w != "same" and not w.startswith("skipped") for w in result.get("modes", {}).values())
+
+
+def markdown(results, system):
+    """The table, in which a difference is a number, and the differences below it."""
+    modes = list(MODES)
+    lines = [f"| program | version ({system}) | {' | '.join(modes)} | calls recorded | freed unseen | processes guarded |",
+             "| --- " * (len(modes) + 5) + "|"]
+    notes = []
+
+    def cell(text, name):
+        if text in ("same", ""):
+            return text
+        notes.append(f"{name}: {text}")
+        return f"{'skipped' if text.startswith('skipped') else 'differs'} ({len(notes)})"
+
     for r in results:
-        cells = ["skipped: " + r["skipped"]] if "skipped" in r else [r["failed"]] if "failed" in r else [r["modes"][m] for m in modes]
-        cells = [c.replace("|", "\\|").replace("\n", " ") for c in cells] + [""] * (len(modes) - len(cells))
-        figures = r.get("figures", {})
-        lines.append(f"| {r['name']} | {r.get('version', '')} | " + " | ".join(cells) +
-                     f" | {figures.get('calls', ''):,} | {figures.get('freed unseen', ''):,} |".replace(" , ", "  ") if figures else
-                     f"| {r['name']} | {r.get('version', '')} | " + " | ".join(cells) + " | | |")
-    return "\n".join(lines) + "\n"
+        f = r.get("figures", {})
+        whole = "skipped: " + r["skipped"] if "skipped" in r else r.get("failed", "")
+        cells = [cell(whole, r["name"])] + [""] * (len(modes) - 1) if whole else [cell(r["modes"].get(m, ""), f"{r['name']}, {m}") for m in modes]
+        guarded = f"{f['guarded']} of {f['processes']}" + (f" ({', '.join(f['unguarded'])})" if f["unguarded"] else "") if f.get("processes") else ""
+        counts = [f"{f[k]:,}" if k in f else "" for k in ("calls", "freed unseen")]
+        lines.append(f"| {r['name']} | {r.get('version', '')} | {' | '.join([*cells, *counts, guarded])} |")
+    text = "\n".join(lines) + "\n"
+    if notes:
+        text += "\n```\n" + "".join(f"({n}) {' '.join(note.split())[:400]}\n" for n, note in enumerate(notes, 1)) + "```\n"
+    return text
+
+
+def write_markdown(path, results, system):
+    """Over the whole file, or, in a document that has the two comments, between them."""
+    text, marks = markdown(results, system), ("<!-- table: begin -->\n", "<!-- table: end -->\n")
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as f:
+            before = f.read()
+        if all(m in before for m in marks):
+            text = before.split(marks[0])[0] + marks[0] + text + marks[1] + before.split(marks[1])[1]
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def from_files(paths, path):
+    found, system = {}, ""
+    for one in paths:
+        with open(one, encoding="utf-8") as f:
+            d = json.load(f)
+        system = d["system"]
+        found.update({r["name"]: r for r in d["programs"]})
+    write_markdown(path, [found[p.name] for p in table.PROGRAMS if p.name in found], system)
 
 
 def main():
@@ -222,6 +281,7 @@ def main():
     parser.add_argument("--programs", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--json")
+    parser.add_argument("--from", dest="origin", nargs="+", default=[])
     parser.add_argument("--markdown")
     a = parser.parse_args()
     modes = a.modes.split(",")
@@ -230,6 +290,11 @@ def main():
     if unknown:
         parser.error(f"unknown: {' '.join(unknown)}")
     chosen = [p for p in table.PROGRAMS if (p.sample or not a.sample) and (p.name in names or not names)]
+    if a.origin:
+        if not a.markdown:
+            parser.error("--from needs --markdown")
+        from_files(a.origin, a.markdown)
+        return
     if os.geteuid():
         print("SKIPPED: only as root: packages are installed, servers started, and processes attached to")
         sys.exit(77)
@@ -243,26 +308,30 @@ def main():
             results[p.name] = {"name": p.name, "skipped": f"not installed: {' '.join(missing)}"}
         else:
             runnable.append(p)
+    with open("/etc/os-release", encoding="utf-8") as f:
+        system = re.search(r'PRETTY_NAME="([^"]*)"', f.read()).group(1)
+
+    def save():
+        ordered = [results[p.name] for p in chosen if p.name in results]
+        if a.json:
+            with open(a.json, "w", encoding="utf-8") as f:
+                json.dump({"system": system, "kernel": os.uname().release, "programs": ordered}, f, indent=1)
+        if a.markdown:
+            write_markdown(a.markdown, ordered, system)
+
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
         for p, r in zip(runnable, pool.map(lambda p: judge(p, modes), runnable)):
             r["version"] = f"{p.packages[0]} {have[p.packages[0]]}"
             results[p.name] = r
-            bad = {"": r["failed"]} if "failed" in r else {m: w for m, w in r["modes"].items() if w != "same" and not w.startswith("skipped")}
-            failed += bool(bad)
-            print(f"{'FAIL' if bad else 'ok  '} {p.name} {r['figures']}" + "".join(f"\n     {m}: {w}" for m, w in bad.items()), flush=True)
+            failed += is_bad(r)
+            faults = {"alone": r["failed"]} if "failed" in r else {m: w for m, w in r["modes"].items() if w != "same"}
+            print(f"{'FAIL' if is_bad(r) else 'ok  '} {p.name} {r['figures']}" + "".join(f"\n     {m}: {w}" for m, w in faults.items()), flush=True)
+            save()  # what is known so far stays when the run is ended
     for name, r in results.items():
         if "skipped" in r:
             print(f"SKIPPED {name}: {r['skipped']}")
-    ordered = [results[p.name] for p in chosen]
-    with open("/etc/os-release", encoding="utf-8") as f:
-        system = re.search(r'PRETTY_NAME="([^"]*)"', f.read()).group(1)
-    if a.json:
-        with open(a.json, "w", encoding="utf-8") as f:
-            json.dump({"system": system, "kernel": os.uname().release, "programs": ordered}, f, indent=1)
-    if a.markdown:
-        with open(a.markdown, "w", encoding="utf-8") as f:
-            f.write(markdown(ordered, modes, system))
+    save()
     print(f"{len(runnable) - failed} the same, {failed} not, {len(chosen) - len(runnable)} skipped")
     sys.exit(1 if failed else 0 if runnable else 77)
 
