@@ -105,14 +105,17 @@ class Bench:
     def end_leftovers(self):
         """Daemons that the program started and left (epmd) would serve the next run of it, as this mode found none."""
         mark = f"{RUN}={self.work}".encode()
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/environ", "rb") as f:
-                    left = mark in f.read().split(b"\0")
-                if left:
-                    os.kill(int(pid), signal.SIGKILL)
-            except (OSError, ProcessLookupError):
-                continue  # it ended
+        left = True
+        while left:
+            left = False
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    with open(f"/proc/{pid}/environ", "rb") as f:
+                        if mark in f.read().split(b"\0"):
+                            os.kill(int(pid), signal.SIGKILL)
+                            left = True  # until it is gone, with its ports
+                except OSError:
+                    continue  # it ended, or is another user's
 
     def end(self, process, data=None):
         try:
@@ -168,8 +171,11 @@ class Bench:
                     {"calls": d["events"], "freed unseen": sum(p["unknown_frees"] for p in d["processes"])})
         errors, against = [], {}
         path = os.path.join(self.side, "out.json")
-        for line in open(path, "rb") if os.path.exists(path) else []:
-            o = json.loads(line)
+        lines = []
+        if os.path.exists(path):
+            with open(path, "rb") as f:
+                lines = f.readlines()
+        for o in map(json.loads, lines):
             against.setdefault(o["pid"], set()).update(o.get("unguarded") or [])
             if o["kind"] == "error":
                 frames = [f.get("function") or f.get("module") for f in (o.get("access") or [])[:6]]
