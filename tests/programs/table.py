@@ -245,7 +245,7 @@ serve php-fpm8.2 -F -y f.conf; ready $PORT; for i in 1 2 3; do SCRIPT_FILENAME=$
 ''', server=True),
     Program("postgres", "postgresql postgresql-client", r'''
 B=/usr/lib/postgresql/15/bin; cd db; chown -R postgres . ; run() { setpriv --reuid postgres --regid postgres --clear-groups "$@"; }
-run $B/postgres -D data -k $PWD -p $PORT -c listen_addresses=127.0.0.1 -c fsync=off -c log_min_messages=fatal -c autovacuum=off >log 2>&1 & server=$!
+serve setpriv --reuid postgres --regid postgres --clear-groups $B/postgres -D data -k $PWD -p $PORT -c listen_addresses=127.0.0.1 -c fsync=off -c log_min_messages=fatal -c autovacuum=off
 ready $PORT; until run psql -h 127.0.0.1 -p $PORT -Atc 'select 1' postgres >/dev/null 2>&1; do sleep 0.2; done
 run psql -h 127.0.0.1 -p $PORT -At postgres -c 'create temp table t as select g a, md5(g::text) b from generate_series(1, 20000) g; select count(*), sum(a), count(distinct b) from t; select max(length(string_agg)) from (select string_agg(b, chr(44)) from t group by a % 7) s'
 kill -INT $server; wait $server; echo "server: $?"
