@@ -209,6 +209,14 @@ def judge(program, modes):
     return result
 
 
+def judged(program, modes):
+    """One program for which the runner itself fails must not take the others' results with it."""
+    try:
+        return judge(program, modes)
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as e:
+        return {"name": program.name, "modes": {}, "figures": {}, "failed": f"the runner: {e!r}"}
+
+
 def versions(packages):
     """Package -> version of those that are installed."""
     r = subprocess.run(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n", *packages], capture_output=True, text=True, check=False)
@@ -327,7 +335,7 @@ def main():
 
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
-        for p, r in zip(runnable, pool.map(lambda p: judge(p, modes), runnable)):
+        for p, r in zip(runnable, pool.map(lambda p: judged(p, modes), runnable)):
             r["version"] = f"{p.packages[0]} {have[p.packages[0]]}"
             results[p.name] = r
             failed += is_bad(r)

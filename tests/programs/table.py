@@ -315,7 +315,7 @@ rm -rf r; git init -q -b m r; cd r; for i in 1 2 3 4 5 6; do seq $i 400 > f$i; g
     Program("bzip2", "bzip2", "seq 1 60000 | bzip2 | bzip2 -d | md5sum"),
     Program("7zip", "p7zip-full", "seq 1 9000 > a.txt; rm -f a.7z; 7z a -bso0 -bsp0 a.7z a.txt; 7z x -so a.7z | md5sum"),
     Program("jq", "jq", "seq 1 20000 | jq -s 'map({a: ., b: tostring}) | group_by(.a % 7) | map(length)' -c"),
-    Program("curl", "curl", "seq 1 9999 > f; curl -s file://$PWD/f | md5sum; curl -sS http://127.0.0.1:1/ 2>&1; echo $?"),
+    Program("curl", "curl", "seq 1 9999 > f; curl -s file://$PWD/f | md5sum; curl -sS http://127.0.0.1:1/ 2>&1; echo $?", varies=[r"after \d+ ms"]),
     Program("openssl", "openssl", "seq 1 9999 | openssl dgst -sha3-256; openssl genrsa -out k.pem 1024 2>/dev/null; openssl rsa -in k.pem -check -noout 2>&1 | tail -n 1; openssl req -x509 -key k.pem -subj /CN=x -days 1 -out c.pem; openssl verify -CAfile c.pem c.pem"),
     Program("gpg", "gpg gpg-agent", "export GNUPGHOME=$PWD/g; rm -rf g; mkdir -m 700 g; gpg --batch --quiet --passphrase '' --quick-gen-key x rsa1024 sign never 2>/dev/null; echo text | gpg --batch --quiet --clearsign | grep -c BEGIN; gpg --list-keys --with-colons | grep -c ^pub; gpgconf --kill gpg-agent"),
     Program("vim", "vim", "seq 1 3000 > f; vim -u NONE -es -c '%s/1/one/g' -c 'g/2/m0' -c 'normal Gdd' -c 'w! o' -c 'q!' f; md5sum o"),
