@@ -176,7 +176,7 @@ class Bench:
             with open(path, "rb") as f:
                 lines = f.readlines()
         for o in map(json.loads, lines):
-            against.setdefault(o["pid"], set()).update(o.get("unguarded") or [])
+            against.setdefault(o["pid"], set()).update(["not said"] if o.get("unguarded") is None else o["unguarded"])
             if o["kind"] == "error":
                 frames = [f.get("function") or f.get("module") for f in (o.get("access") or [])[:6]]
                 errors.append(f"{o['error']} in {' < '.join(map(str, frames))}")
