@@ -61,12 +61,6 @@ class Runner(unittest.TestCase):
         self.assertIn("exit status 4", self.judged(script="exit 4")["failed"])
         self.assertIn("setup failed", self.judged(setup="false")["failed"])
 
-    def test_daemon(self):
-        """A process that a program leaves does not meet its next run."""
-        result = self.judged(script="left=$HOME/../side/left; [ ! -e $left ] || tr '\\0' ' ' 2>/dev/null </proc/$(cat $left)/cmdline; "
-                                    "setsid sleep 900 >/dev/null 2>&1 & echo $! >$left")
-        self.assertEqual(result["modes"], {"record": "same", "watch": "same"})
-
     def test_table(self):
         text = run.markdown([{"name": "a", "version": "1", "modes": {"record": "same", "watch": "exit status\n3 | x"},
                               "figures": {"calls": 1234, "processes": 2, "guarded": 1, "unguarded": ["namespace"]}},
