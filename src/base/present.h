@@ -27,7 +27,7 @@ enum present_found { PRESENT_NONE, PRESENT_SOME, PRESENT_UNKNOWN };
 enum present_found present_next(const struct present *p, uint64_t at, uint64_t end, uint64_t *from,
                                 uint64_t *to);
 
-/* Whether each page that holds some of these bytes is in memory or swapped. False where that is not
+/* True: each page that holds some of these bytes is in memory or swapped. False where that is not
  * known. */
 bool present_all(const struct present *p, uint64_t at, uint64_t bytes);
 

@@ -23,7 +23,7 @@ struct watch_config {
 int watch_config_open(struct watch_config *c, const struct command *self,
                       const struct watch_cli *given);
 void watch_config_release(struct watch_config *c);
-/* Whether an option asks for other settings of the watched processes. */
+/* True: an option asks for other settings of the watched processes. */
 bool watch_config_changes(const struct watch_cli *o);
 
 /* Puts the settings that may change into the options, which are to be those of the run, and with a

@@ -19,7 +19,7 @@ struct mlw_file_id { /* 24 bytes; a build-id of a linker does not begin so */
 };
 _Static_assert(sizeof(struct mlw_file_id) == 24, "no holes");
 
-/* Whether the bytes are one, and not a build-id. */
+/* True: the bytes are one, and not a build-id. */
 static inline __attribute__((always_inline, unused)) bool
 mlw_file_id_read(const uint8_t *bytes, size_t n, struct mlw_file_id *id)
 {

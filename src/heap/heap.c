@@ -292,7 +292,7 @@ static int make_graph(struct reading *r, struct error *err)
     return status;
 }
 
-/* What a process claims can be more than may be read of it. */
+/* A process may claim more memory than is read of it. */
 static void doubt_reading(struct reading *r)
 {
     if (r->h->roots.cut)

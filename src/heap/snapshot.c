@@ -174,7 +174,7 @@ void live_read_image(const struct target *t, pid_t tid, struct live_image *to)
     to->bytes = (size_t)n;
 }
 
-/* Whether the process, which stands, has the image that its code and mappings are known of. Between
+/* True: the process, which stands, has the image that its code and mappings are known of. Between
  * two stops it may have executed another program, also one of another user. */
 static bool same_image(const struct target *t, const struct heap_live *live, pid_t tid)
 {

@@ -318,7 +318,7 @@ void target_core_file(struct target *t, const char *path, int fd)
             c->files[i].fd = fd;
 }
 
-/* What systemd-coredump and others store a core as; NULL: not compressed. */
+/* The form in which systemd-coredump and others store a core; NULL: not compressed. */
 static const char *unpacker(const uint8_t *head)
 {
     static const struct {

@@ -61,7 +61,7 @@ struct injected {
 /* Takes hold of the image that the process has now: reads and writes reach no other one. Facts
  * about it are learned afterwards, and hold as long as injected_same says so. */
 void injected_hold(struct injected *t, pid_t pid);
-/* Whether the process still has that image. tid: a thread of it that stands still for us, which
+/* True: the process still has that image. tid: a thread of it that stands still for us, which
  * cannot leave the image until it goes on; 0: none, and the answer may be old at once. */
 bool injected_same(const struct injected *t, pid_t tid);
 

@@ -48,7 +48,8 @@ struct inspect {
  * neither ELF nor a script is not an error: is_elf stays false. */
 int inspect_program(const char *name, struct inspect *result, struct error *err);
 
-/* What an open file says about itself, as after inspect_program, without path and script. */
+/* The facts that an open file holds about itself, as after inspect_program, without path and
+ * script. */
 void inspect_open(int fd, struct inspect *result);
 
 /* What a module has inside whose calls never lead to a preloaded library. is_program: it is no

@@ -143,6 +143,7 @@ class Ways(Case):
         self.go(p, way)
         r = run([MALLOW, "heap", "--json", "--by=size", str(p.pid)])
         self.leave(p)
+        self.assertEqual(r.rc, 0, r.err)
         doc = json.loads(r.out)
         self.assertTrue(doc["verified"], r.err)
         if doc["used_bytes"] >= KEPT * BYTES:

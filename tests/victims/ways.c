@@ -77,7 +77,7 @@ static struct way find(const char *way, const char *plugin, const struct way *be
 static int child(char *self, char *way)
 {
     extern char **environ;
-    char *argv[] = {self, way, NULL};
+    char *argv[] = {self, way, "-", "hold", NULL};
     pid_t pid;
     int status;
     if (posix_spawn(&pid, self, NULL, NULL, argv, environ) || waitpid(pid, &status, 0) != pid)

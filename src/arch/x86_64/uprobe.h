@@ -82,7 +82,7 @@ static inline __attribute__((unused)) bool arch_uprobe_in(const uint16_t rows[16
     return rows[opcode >> 4] >> (opcode & 15) & 1;
 }
 
-/* Of the one-byte opcodes whose ModRM byte chooses the instruction. */
+/* The one-byte opcodes whose ModRM byte chooses the instruction. */
 static inline __attribute__((unused)) bool arch_uprobe_group(uint8_t opcode, uint8_t modrm)
 {
     const unsigned reg = modrm >> 3 & 7;
@@ -175,7 +175,7 @@ static inline __attribute__((unused)) bool arch_uprobe_two_right(uint8_t prefix,
     return (opcode & 0xf0) != 0x80 || (!prefix && !rex); /* jcc */
 }
 
-/* Whether a probe on the instruction at `code` changes nothing of what it does. Bytes behind the
+/* True: a probe on the instruction at `code` changes nothing of what it does. Bytes behind the
  * last of `bytes` are taken for zeros. */
 static inline __attribute__((unused)) bool arch_uprobe_right(const uint8_t *code, size_t bytes)
 {

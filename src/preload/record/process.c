@@ -609,8 +609,8 @@ void process_join_first(void)
         __atomic_fetch_add(&recorder.session->unrecorded, 1, __ATOMIC_RELAXED);
         return;
     }
-    if (!next_facts.glibc) {
-        /* tcmalloc allocates when it is first asked for a size: not within the program's first call
+    if (!strcmp(next_facts.name, "tcmalloc")) {
+        /* it allocates when it is first asked for a size: not within the program's first call
          */
         void *p = next.malloc(1);
         if (p)
