@@ -215,7 +215,6 @@ int export_csv(struct export_job *job, struct error *err)
         names_free(c.names);
         free(c.sites);
     }
-    lines_close(&c.lines);
     buffer_release(&c.text);
-    return status;
+    return job_lines_close(job, status, err);
 }

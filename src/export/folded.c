@@ -75,7 +75,6 @@ int export_folded(struct export_job *job, struct error *err)
     if (job_lines_open(job, &f.lines, err))
         return -1;
     int status = job_models(job, process, &f, err);
-    lines_close(&f.lines);
     free(f.path);
-    return status;
+    return job_lines_close(job, status, err);
 }

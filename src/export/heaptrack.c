@@ -252,9 +252,8 @@ int export_heaptrack(struct export_job *job, struct error *err)
     strings_release(&w.strings);
     strings_release(&w.places);
     strings_release(&w.pairs);
-    lines_close(&w.l);
     free(w.traces);
     free(w.path);
     free(w.live);
-    return status;
+    return job_lines_close(job, status, err);
 }

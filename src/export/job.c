@@ -23,6 +23,22 @@ int job_lines_open(struct export_job *job, struct lines *l, struct error *err)
     return 0;
 }
 
+static int not_all(const struct export_job *job, struct error *err)
+{
+    return error_system(err, "cannot write all of %s",
+                        job->output ? job->output : "standard output");
+}
+
+int job_lines_close(struct export_job *job, int status, struct error *err)
+{
+    struct lines *l = job->lines;
+    if (!l)
+        return status;
+    job->lines = NULL;
+    lines_close(l);
+    return !status && lines_failed(l) ? not_all(job, err) : status;
+}
+
 static bool cannot_write(const struct export_job *job)
 {
     return job->lines ? lines_failed(job->lines) : job->out && ferror(job->out);
@@ -166,7 +182,7 @@ int job_events(struct export_job *job, uint32_t index, struct names *names,
         if (check(image, &b, err) || batch(arg, &f, &b, err))
             more = -1;
         else if (cannot_write(job))
-            more = error_system(err, "cannot write");
+            more = not_all(job, err);
     trace_cursor_close(c);
     selection_release(&filter);
     job->result->processes++;

@@ -22,9 +22,13 @@ struct export_job {
     struct export_result *result;
 };
 
-/* Opens lines for the text that goes to job->out. Nothing else may write there before lines_close.
- */
+/* Opens lines for the text that goes to job->out. Nothing else may write there before
+ * job_lines_close. */
 int job_lines_open(struct export_job *job, struct lines *l, struct error *err);
+
+/* Ends them, where they were opened: -1 with the cause of the first write that failed, which the
+ * stream itself does not keep; else the status given. */
+int job_lines_close(struct export_job *job, int status, struct error *err);
 
 /* How many processes are chosen that did anything. */
 uint32_t job_processes(const struct export_job *job);

@@ -238,6 +238,5 @@ int export_massif(struct export_job *job, struct error *err)
         status = job_model(job, (uint32_t)index, process, &m, err);
         job->result->processes = 1;
     }
-    lines_close(&m.l);
-    return status;
+    return job_lines_close(job, status, err);
 }

@@ -134,8 +134,8 @@ int export_mtrace(struct export_job *job, struct error *err)
         status = job_events(job, (uint32_t)image, names, batch, m, err);
     }
     names_free(names);
+    status = job_lines_close(job, status, err);
     if (m) {
-        lines_close(&m->lines);
         free(m->threads);
         free(m->usable);
     }

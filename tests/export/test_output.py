@@ -1,5 +1,6 @@
 """Where an export goes: onto a full disk, and after a death in the middle.
 test_output.py MALLOW VICTIM NO_UNNAMED"""
+import itertools
 import os
 import resource
 import shutil
@@ -82,12 +83,17 @@ class FullDisk(unittest.TestCase):
                     self.assertEqual(os.listdir(self.at), ["fills"])
 
     def test_the_device_that_is_full(self):
+        """Text of one buffer fails where the file is closed, more of it before, in another thread."""
+        larger = made.record("larger", os.path.realpath(sys.executable), "-S", "-c", "pass")
+        full = open("/dev/full", "wb")
+        self.addCleanup(full.close)
         for form in formats():
             if form in LIBRARIES or form == "ctf":
                 continue
-            with self.subTest(form), open("/dev/full", "wb") as full:
-                for arguments, out in ((["-o", "/dev/full"], subprocess.DEVNULL), ([], full)):
-                    done = subprocess.run([MALLOW, "export", "--format", form, *arguments, made.single], stdout=out,
+            ways = (["-o", "/dev/full"], subprocess.DEVNULL), ([], full), (["--threads", "4"], full)
+            for recording, (arguments, out) in itertools.product((made.single, larger), ways):
+                with self.subTest(form, recording=recording, arguments=arguments):
+                    done = subprocess.run([MALLOW, "export", "--format", form, *arguments, recording], stdout=out,
                                           stderr=subprocess.PIPE, text=True, env=readers.ENVIRONMENT, check=False)
                     self.assertEqual(done.returncode, 1, done.stderr)
                     self.assertIn("No space left on device", done.stderr)
