@@ -35,13 +35,13 @@ enum {
     XSTATE_MAX = 16 << 10,
     CODE_WINDOW = 1 << 16,
     CODE_MOST = 1 << 26, /* that is looked through: a mapping may be terabytes of nothing */
-    CALL_STOP = SIGTRAP | 0x80,
-    RSEQ_CS_OFFSET = 8,
+    CALL_MS = 500,       /* none of the calls waits */
+    END_MS = 1000
 };
 
 struct injection {
     struct target *t;
-    struct tracee *tracee;
+    struct thread *tracee;
     struct live_pieces pieces;
     uint64_t mask;  /* the thread's own */
     uint64_t stack; /* where the thread's calls are made: the return address lies there */
@@ -117,80 +117,27 @@ static bool status_says(const struct target *t, const char *field, const char *v
     return at && !strncmp(at, value, n) && at[n] == '\n';
 }
 
-/* A restartable sequence must not be left and entered again. */
-static bool in_sequence(const struct target *t, const struct tracee *tracee)
-{
-    struct {
-        uint64_t pointer;
-        uint32_t size, signature, flags, pad;
-    } rseq = {0};
-    uint64_t section = 0;
-    if (ptrace((enum __ptrace_request)0x420f, tracee->tid, sizeof rseq, &rseq) < 0)
-        return errno != EIO && errno != EINVAL; /* a kernel that cannot say has none to ask for */
-    if (!rseq.pointer)
-        return false;
-    struct iovec here = {&section, 8},
-                 there = {(void *)(rseq.pointer + RSEQ_CS_OFFSET), 8}; // NOLINT
-    return process_vm_readv((pid_t)t->pid, &here, 1, &there, 1, 0) != 8 || section;
-}
-
 /* A stopped thread that can be borrowed: room on its stack, no signal on its way. */
-static struct tracee *choose(const struct target *t, struct heap_live *live)
+static struct thread *choose(const struct target *t, struct heap_live *live)
 {
     for (size_t i = 0; i < live->count; i++) {
-        struct tracee *k = &live->tracees[i];
+        struct thread *k = &live->tracees[i];
         const struct target_region *r = target_region_at(t, k->registers.rsp);
         if (k->gone || !k->stopped || k->signal || !r || r->flags & REGION_BREAK || r->file ||
             k->registers.cs != 0x33 || k->registers.rsp - r->start < STACK_LEFT ||
-            in_sequence(t, k))
+            thread_in_sequence(&live->process, k->tid))
             continue;
         return k;
     }
     return NULL;
 }
 
-/* --- the image --- */
-
-void live_read_image(const struct target *t, pid_t tid, struct live_image *to)
-{
-    *to = (struct live_image){0};
-    const int fd = proc_open((pid_t)t->pid, "auxv");
-    const ssize_t n = fd < 0 ? -1 : read(fd, to->vector, sizeof to->vector);
-    if (fd >= 0)
-        close(fd);
-    Elf64_auxv_t a;
-    for (size_t at = 0; n > 0 && at + sizeof a <= (size_t)n && !to->random_at; at += sizeof a) {
-        memcpy(&a, to->vector + at, sizeof a);
-        if (a.a_type == AT_RANDOM)
-            to->random_at = a.a_un.a_val;
-    }
-    if (!to->random_at)
-        return;
-    for (unsigned i = 0; i < 2; i++) {
-        /* the system call: the C library's function gives the word as its result */
-        if (syscall(SYS_ptrace, PTRACE_PEEKDATA, tid, to->random_at + 8ull * i, &to->random[i]))
-            return;
-    }
-    to->bytes = (size_t)n;
-}
-
-/* True: the process, which stands, has the image that its code and mappings are known of. Between
- * two stops it may have executed another program, also one of another user. */
-static bool same_image(const struct target *t, const struct heap_live *live, pid_t tid)
-{
-    const struct live_image *was = &live->image;
-    struct live_image now;
-    live_read_image(t, tid, &now);
-    return was->bytes && now.bytes == was->bytes && !memcmp(now.vector, was->vector, now.bytes) &&
-           !memcmp(now.random, was->random, sizeof now.random);
-}
-
 /* --- the thread's stack --- */
 
 static bool put(const struct injection *j, uint64_t at, const void *data, size_t bytes)
 {
-    struct iovec here = {(void *)data, bytes}, there = {(void *)at, bytes}; // NOLINT
-    return process_vm_writev((pid_t)j->t->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes;
+    const struct heap_live *live = j->t->impl;
+    return handle_write(&live->process, at, data, bytes);
 }
 
 /* The registers as a signal handler's return would restore them. */
@@ -232,25 +179,27 @@ static bool prepare_stack(struct injection *j)
 
 /* --- calls --- */
 
+static uint64_t call_until(void) { return clock_monotonic_ns() + CALL_MS * 1000000ull; }
+
 /* Resumes the thread until it enters or leaves a system call. */
-static bool to_call_stop(struct injection *j)
+static bool to_call_stop(struct injection *j, uint64_t until_ns)
 {
+    struct thread *k = j->tracee;
     for (;;) {
-        int status;
-        if (ptrace(PTRACE_SYSCALL, j->tracee->tid, NULL, NULL) ||
-            waitpid(j->tracee->tid, &status, __WALL) != j->tracee->tid || !WIFSTOPPED(status)) {
-            j->tracee->gone = true;
+        int status = 0;
+        if (ptrace(PTRACE_SYSCALL, k->tid, NULL, NULL)) {
+            k->gone = true;
             return false;
         }
-        int event = status >> 16;
-        if (WSTOPSIG(status) == CALL_STOP)
+        if (!thread_await_status(k, &status, until_ns) || k->gone)
+            return false;
+        const int event = status >> 16;
+        if (WSTOPSIG(status) == THREAD_CALL_STOP)
             return true;
         if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK) {
             unsigned long made = 0;
-            ptrace(PTRACE_GETEVENTMSG, j->tracee->tid, NULL, &made);
+            ptrace(PTRACE_GETEVENTMSG, k->tid, NULL, &made);
             j->made = (pid_t)made;
-        } else if (event != PTRACE_EVENT_STOP) {
-            j->tracee->signal = WSTOPSIG(status); /* to be given when it goes on */
         }
     }
 }
@@ -269,49 +218,49 @@ static bool call(struct injection *j, long number, uint64_t a, uint64_t b, uint6
     r.r10 = d;
     r.r8 = 0;
     /* From the registers on, our end does no harm; a blocked signal would stay blocked before. */
-    const uint64_t all = UINT64_MAX;
+    const uint64_t all = UINT64_MAX, until_ns = call_until();
     if (ptrace(PTRACE_SETREGS, j->tracee->tid, NULL, &r) ||
-        ptrace(PTRACE_SETSIGMASK, j->tracee->tid, sizeof all, &all) || !to_call_stop(j) ||
-        !to_call_stop(j) || ptrace(PTRACE_GETREGS, j->tracee->tid, NULL, &r))
+        ptrace(PTRACE_SETSIGMASK, j->tracee->tid, sizeof all, &all) || !to_call_stop(j, until_ns) ||
+        !to_call_stop(j, until_ns) || ptrace(PTRACE_GETREGS, j->tracee->tid, NULL, &r))
         return false;
     *result = (int64_t)r.rax;
     return true;
 }
 
-/* Puts the thread back: registers where the kernel decides about restarting calls, then signals. */
+/* Puts the thread back: registers where the kernel decides about restarting calls, then signals.
+ * One that does not come to a stop goes on by what lies on its stack. */
 static void put_back(struct injection *j)
 {
-    int status;
-    pid_t tid = j->tracee->tid;
-    if (!j->tracee->gone && !ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) &&
-        !ptrace(PTRACE_CONT, tid, NULL, NULL)) {
-        while (waitpid(tid, &status, __WALL) == tid && WIFSTOPPED(status) &&
-               status >> 16 != PTRACE_EVENT_STOP) {
-            j->tracee->signal = WSTOPSIG(status);
-            ptrace(PTRACE_CONT, tid, NULL, NULL);
-        }
-        j->tracee->gone = !WIFSTOPPED(status);
+    int status = 0;
+    struct thread *k = j->tracee;
+    if (!k->gone && k->stopped && !ptrace(PTRACE_INTERRUPT, k->tid, NULL, NULL) &&
+        !ptrace(PTRACE_CONT, k->tid, NULL, NULL)) {
+        const uint64_t until_ns = call_until();
+        while (thread_await_status(k, &status, until_ns) && !k->gone &&
+               status >> 16 != PTRACE_EVENT_STOP)
+            ptrace(PTRACE_CONT, k->tid, NULL, NULL);
     }
-    if (j->tracee->gone)
+    if (k->gone || !k->stopped)
         return;
-    ptrace(PTRACE_SETREGS, tid, NULL, &j->tracee->registers);
-    ptrace(PTRACE_SETSIGMASK, tid, sizeof j->mask, &j->mask);
-    ptrace(PTRACE_SETOPTIONS, tid, NULL, NULL);
+    ptrace(PTRACE_SETREGS, k->tid, NULL, &k->registers);
+    ptrace(PTRACE_SETSIGMASK, k->tid, sizeof j->mask, &j->mask);
+    ptrace(PTRACE_SETOPTIONS, k->tid, NULL, thread_options);
 }
 
 static bool take_over(struct injection *j)
 {
+    const struct heap_live *live = j->t->impl;
     pid_t tid = j->tracee->tid;
-    return same_image(j->t, j->t->impl, tid) &&
+    return handle_same(&live->process, tid) &&
            !ptrace(PTRACE_GETSIGMASK, tid, sizeof j->mask, &j->mask) && prepare_stack(j) &&
            !ptrace(PTRACE_SETOPTIONS, tid, NULL,
-                   PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK);
+                   thread_options | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK);
 }
 
 static const char *why_not(struct target *t, struct heap_live *live, struct injection *j)
 {
     for (size_t i = 0; i < live->count; i++)
-        if (live->tracees[i].group_stop)
+        if (live->tracees[i].group)
             return "the process is stopped by a signal";
     if (!status_says(t, "Seccomp:", "0"))
         return "a seccomp filter might kill it for a fork";
@@ -350,12 +299,28 @@ const char *live_call(struct target *t, long number, const uint64_t a[4], int64_
     return refused;
 }
 
+/* The child of the call stands from the first on, and ends with us at the latest. */
+static bool keep_copy(struct heap_live *live, pid_t made)
+{
+    struct thread copy = {.tid = made};
+    int status = 0;
+    if (thread_await_status(&copy, &status, call_until()) && copy.stopped &&
+        !ptrace(PTRACE_SETOPTIONS, made, NULL, PTRACE_O_EXITKILL)) {
+        handle_open(&live->copy, made);
+        if (live->copy.memory >= 0)
+            return true;
+    }
+    handle_close(&live->copy);
+    live->copy.pid = 0;
+    kill(made, SIGKILL);
+    return false;
+}
+
 void target_snapshot(struct target *t)
 {
     struct heap_live *live = t->impl;
     struct injection j = {.t = t};
     int64_t result = -1;
-    int status;
     sigset_t before;
     t->refused = why_not(t, live, &j);
     if (t->refused)
@@ -367,25 +332,18 @@ void target_snapshot(struct target *t)
                result <= 0 || !j.made) {
         t->refused = "the kernel refused to fork it (limits of processes or memory)";
     }
-    if (j.made && (waitpid(j.made, &status, __WALL) != j.made || !WIFSTOPPED(status) ||
-                   ptrace(PTRACE_SETOPTIONS, j.made, NULL, PTRACE_O_EXITKILL))) {
+    if (j.made && !keep_copy(live, j.made))
         t->refused = "its copy ended";
-        kill(j.made, SIGKILL);
-    }
     if (j.mask || j.stack)
         put_back(&j);
     if (!t->refused)
-        live_keep_lacking(t, live, j.made);
+        live_keep_lacking(t, live);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (t->refused)
         return;
     target_let_go(t);
-    live->copy = live->memory_pid = j.made;
     t->memory_pid = (uint32_t)j.made;
     t->source = TARGET_SNAPSHOT;
-    if (live->memory_fd >= 0)
-        close(live->memory_fd);
-    live->memory_fd = live_open_memory(j.made);
     resident_free(live->resident);
     live->resident = resident_new(j.made);
     t->knows_pages = live->resident != NULL;
@@ -397,34 +355,34 @@ static bool reap(struct target *t, struct heap_live *live, pid_t copy)
     struct injection j = {.t = t};
     int64_t result = -1;
     struct error err;
-    bool good = false;
-    if (live_stop(t, live, &err) == 0 && !why_not(t, live, &j) && take_over(&j)) {
+    bool good = false, changed;
+    if (live_stop(t, live, &changed, &err) == 0 && !why_not(t, live, &j) && take_over(&j)) {
         enum { WAIT_ALL = 0x40000000 };
         good = call(&j, SYS_wait4, (uint64_t)copy, 0, WAIT_ALL | WNOHANG, 0, &result) &&
                result == copy;
         put_back(&j);
     }
     target_let_go(t);
-    return good;
+    return good || changed; /* what another program makes of its children is its own */
 }
 
 void live_end_copy(struct target *t, struct heap_live *live)
 {
+    const uint64_t until_ns = clock_monotonic_ns() + END_MS * 1000000ull;
     int status;
     sigset_t before;
-    pid_t copy = live->copy;
-    if (!copy)
+    struct thread copy = {.tid = live->copy.pid};
+    if (!copy.tid)
         return;
-    live->copy = 0;
-    live->memory_pid = (pid_t)t->pid;
-    if (live->memory_fd >= 0)
-        close(live->memory_fd);
-    live->memory_fd = live_open_memory((pid_t)t->pid);
+    handle_close(&live->copy);
+    live->copy.pid = 0;
     hold_signals(&before);
-    kill(copy, SIGKILL);
-    while (waitpid(copy, &status, __WALL) == copy && !WIFEXITED(status) && !WIFSIGNALED(status))
-        ;
-    for (unsigned tries = 0; tries < 10 && !kill((pid_t)t->pid, 0) && !reap(t, live, copy); tries++)
+    kill(copy.tid, SIGKILL);
+    do
+        status = 0;
+    while (thread_await_status(&copy, &status, until_ns) && !copy.gone);
+    while (!kill((pid_t)t->pid, 0) && !reap(t, live, copy.tid) && clock_monotonic_ns() < until_ns &&
+           !thread_asked_to_end())
         usleep(1000);
     sigprocmask(SIG_SETMASK, &before, NULL);
 }

@@ -7,19 +7,14 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ptrace.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <sys/user.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "arch/stop.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/present.h"
@@ -28,6 +23,7 @@
 #include "heap/target.h"
 #include "symbol/program.h"
 #include "trust/file.h"
+#include "trust/process.h"
 
 enum { HOLE_PAGES = 16, STOP_LIMIT_MS = 5000, KEPT_MOST = 256 << 20 };
 
@@ -111,8 +107,8 @@ static void open_file(const struct heap_live *live, const struct target_region *
         return;
     if (f->fd >= 0)
         close(f->fd);
-    snprintf(path, sizeof path, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)live->memory_pid,
-             r->start, r->end);
+    snprintf(path, sizeof path, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64,
+             (int)live_memory(live)->pid, r->start, r->end);
     f->region = r;
     f->fd = program_open(path, &err);
     f->unasked = f->fd < 0 && err.kind == ERROR_SYSTEM;
@@ -187,13 +183,9 @@ static size_t live_read(struct target *t, uint64_t address, void *into, size_t b
                 continue;
             run = from_memory;
         }
-        struct iovec here = {to + done, run};
-        struct iovec there = {(void *)(uintptr_t)at, run}; // NOLINT
-        /* process_vm_readv pins pages. Those that processes share after a fork, the kernel first
-         * copies for it: it would double the memory of a snapshot. */
-        ssize_t n = live->memory_fd >= 0
-                        ? pread(live->memory_fd, to + done, run, (off_t)at)
-                        : process_vm_readv(live->memory_pid, &here, 1, &there, 1, 0);
+        /* process_vm_readv would pin pages. Those that processes share after a fork, the kernel
+         * first copies for it: it would double the memory of a snapshot. */
+        const ssize_t n = handle_read_some(live_memory(live), at, to + done, run);
         if (n <= 0)
             break;
         done += (size_t)n;
@@ -236,8 +228,9 @@ static void live_close(struct target *t)
         pthread_mutex_destroy(&live->file->lock);
         free(live->file);
     }
-    if (live->memory_fd >= 0)
-        close(live->memory_fd);
+    handle_close(&live->process);
+    handle_close(&live->copy);
+    index_release(&live->index);
     resident_free(live->resident);
     for (size_t i = 0; i < live->kept_count; i++)
         free(live->kept[i].data);
@@ -257,21 +250,15 @@ static const struct target_ops live_ops = {live_read, live_page, live_next, live
 
 /* --- stopping --- */
 
-static struct tracee *tracee_of(struct heap_live *live, pid_t tid)
-{
-    for (size_t i = 0; i < live->count; i++)
-        if (live->tracees[i].tid == tid)
-            return &live->tracees[i];
-    return NULL;
-}
+static uint64_t hash_of(pid_t tid) { return (uint64_t)tid * 0x9e3779b97f4a7c15u; }
 
-static struct tracee *add_tracee(struct heap_live *live, pid_t tid)
+static bool is_held(const struct heap_live *live, pid_t tid)
 {
-    if (!ARRAY_ROOM(live->tracees, live->count + 1, live->room))
-        return NULL;
-    struct tracee *tracee = &live->tracees[live->count++];
-    *tracee = (struct tracee){.tid = tid};
-    return tracee;
+    size_t at = INDEX_START;
+    for (uint32_t i; (i = index_next(&live->index, hash_of(tid), &at)) != INDEX_NONE;)
+        if (live->tracees[i].tid == tid)
+            return true;
+    return false;
 }
 
 static int why_not(uint32_t pid, int number, struct error *err)
@@ -299,6 +286,11 @@ static int why_not(uint32_t pid, int number, struct error *err)
                          "(kernel.yama.ptrace_scope); run mallow as root, or on a core file",
                          pid);
     }
+    if (number == EBUSY)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %" PRIu32 " executes a program and is not done with that; try "
+                         "again later",
+                         pid);
     errno = number;
     return error_system(err, "stop process %" PRIu32, pid);
 }
@@ -317,92 +309,49 @@ static int seize_new(struct heap_live *live, uint32_t pid, int *number)
     const struct dirent *e;
     while ((e = readdir(d))) {
         pid_t tid = (pid_t)strtol(e->d_name, NULL, 10);
-        if (tid <= 0 || tracee_of(live, tid))
+        if (tid <= 0 || is_held(live, tid))
             continue;
-        if (live->count >= TARGET_THREADS_MAX) {
-            *number = E2BIG;
-            closedir(d);
-            return -1;
-        }
-        if (ptrace(PTRACE_SEIZE, tid, NULL, NULL)) {
-            if (errno == ESRCH && (uint32_t)tid != pid)
-                continue; /* it has just ended */
-            *number = errno;
-            closedir(d);
-            return -1;
-        }
-        struct tracee *tracee = add_tracee(live, tid);
-        if (!tracee) {
+        *number = live->count >= TARGET_THREADS_MAX                         ? E2BIG
+                  : !ARRAY_ROOM(live->tracees, live->count + 1, live->room) ? ENOMEM
+                                                                            : 0;
+        if (!*number)
+            *number = thread_seize(&live->tracees[live->count], tid, live->tracees, live->count);
+        if (*number == ESRCH && (uint32_t)tid != pid)
+            continue; /* it has just ended */
+        if (!*number && !index_add(&live->index, hash_of(tid), (uint32_t)live->count++))
             *number = ENOMEM;
-            ptrace(PTRACE_DETACH, tid, NULL, NULL);
+        if (*number) {
             closedir(d);
             return -1;
         }
-        ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
         found++;
     }
     closedir(d);
     return found;
 }
 
-/* One look at a thread that was interrupted: notes its stop. */
-static void note_stop(struct tracee *tracee, int status)
+static int await_stops(struct heap_live *live, struct error *err)
 {
-    if (!WIFSTOPPED(status)) {
-        tracee->gone = true;
-        return;
-    }
-    tracee->stopped = true;
-    if (status >> 16 == PTRACE_EVENT_STOP) {
-        int sig = WSTOPSIG(status);
-        tracee->group_stop = sig == SIGSTOP || sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU;
-    } else {
-        tracee->signal = WSTOPSIG(status); /* it was about to get it: give it back on leaving */
-    }
-}
-
-static int await_stops(struct heap_live *live, uint32_t pid, struct error *err)
-{
-    uint64_t until = clock_monotonic_ns() + (uint64_t)STOP_LIMIT_MS * 1000000;
-    for (size_t i = 0; i < live->count; i++) {
-        struct tracee *tracee = &live->tracees[i];
-        unsigned looks = 0;
-        while (!tracee->stopped && !tracee->gone) {
-            int status;
-            pid_t got = waitpid(tracee->tid, &status, __WALL | WNOHANG);
-            if (got == tracee->tid) {
-                note_stop(tracee, status);
-            } else if (got < 0 && errno != EINTR) {
-                tracee->gone = true;
-            } else {
-                if (clock_monotonic_ns() > until)
-                    return error_set(err, ERROR_UNSUPPORTED,
-                                     "thread %d of process %" PRIu32
-                                     " does not stop (it waits in the kernel); try again later",
-                                     (int)tracee->tid, pid);
-                const struct timespec brief = {.tv_nsec = looks++ < 100 ? 20000 : 1000000};
-                nanosleep(&brief, NULL);
-            }
-        }
-    }
-    return 0;
+    const uint64_t until = clock_monotonic_ns() + (uint64_t)STOP_LIMIT_MS * 1000000;
+    const struct thread *runs = thread_await_all(live->tracees, live->count, until);
+    return runs ? error_set(err, ERROR_UNSUPPORTED,
+                            "thread %d of process %d does not stop (it waits in the kernel); try "
+                            "again later",
+                            (int)runs->tid, (int)live->process.pid)
+                : 0;
 }
 
 static int read_threads(struct target *t, struct heap_live *live)
 {
     t->thread_count = 0;
     for (size_t i = 0; i < live->count; i++) {
-        struct user_regs_struct r;
-        struct tracee *tracee = &live->tracees[i];
-        if (tracee->gone || ptrace(PTRACE_GETREGS, tracee->tid, NULL, &r))
+        struct thread *tracee = &live->tracees[i];
+        if (!thread_registers(tracee))
             continue;
-        if (!tracee->signal && arch_stop_undo(&r))
-            ptrace(PTRACE_SETREGS, tracee->tid, NULL, &r);
-        tracee->registers = r;
         struct target_thread *thread = target_add_thread(t, (uint32_t)tracee->tid);
         if (!thread)
             return -1;
-        live_registers(&r, &thread->registers);
+        live_registers(&tracee->registers, &thread->registers);
         char file[32];
         snprintf(file, sizeof file, "task/%d/comm", (int)tracee->tid);
         ssize_t n = proc_read((pid_t)t->pid, file, thread->name, sizeof thread->name);
@@ -473,7 +422,6 @@ static int read_maps(struct target *t, uint32_t pid, struct error *err)
 
 struct keeping {
     struct heap_live *live;
-    pid_t pid;
     const struct present *present;
     uint64_t bytes;
 };
@@ -484,8 +432,7 @@ static bool keep(struct keeping *k, uint64_t start, uint64_t end)
     struct heap_live *live = k->live;
     const uint64_t bytes = end - start;
     uint8_t *data = (k->bytes += bytes) <= KEPT_MOST ? malloc(bytes) : NULL;
-    struct iovec here = {data, bytes}, there = {(void *)(uintptr_t)start, bytes};     // NOLINT
-    if (data && process_vm_readv(k->pid, &here, 1, &there, 1, 0) == (ssize_t)bytes && /* fast */
+    if (data && handle_read(&live->process, start, data, bytes) &&
         ARRAY_ROOM(live->kept, live->kept_count + 1, live->kept_room)) {
         live->kept[live->kept_count++] = (struct live_kept){start, end, data};
         return true;
@@ -510,14 +457,14 @@ static bool keep_region(struct keeping *k, const struct target_region *r)
     return true;
 }
 
-void live_keep_lacking(struct target *t, struct heap_live *live, pid_t copy_pid)
+void live_keep_lacking(struct target *t, struct heap_live *live)
 {
     struct target *copy = target_new();
     struct error ignored;
     struct present present;
-    struct keeping k = {.live = live, .pid = (pid_t)t->pid, .present = &present};
-    live->copy_lacks = !copy || read_maps(copy, (uint32_t)copy_pid, &ignored);
-    present_open(&present, k.pid);
+    struct keeping k = {.live = live, .present = &present};
+    live->copy_lacks = !copy || read_maps(copy, (uint32_t)live->copy.pid, &ignored);
+    present_open(&present, live->process.pid);
     for (size_t i = 0; i < t->region_count && !live->copy_lacks; i++) {
         const struct target_region *r = &t->regions[i];
         if (r->flags & REGION_WRITE && !(r->flags & (REGION_SHARED | REGION_SPECIAL)) &&
@@ -535,16 +482,34 @@ bool target_copy_lacks(struct target *t)
 
 /* --- the target --- */
 
-int live_open_memory(pid_t pid) { return proc_open(pid, "mem"); }
+/* Whether the threads that stand are of the image that the memory is read of. Where that image
+ * cannot be known again, nothing is written to it. */
+static bool has_image(const struct heap_live *live)
+{
+    if (!live->process.image.bytes)
+        return true;
+    for (size_t i = 0; i < live->count; i++)
+        if (live->tracees[i].stopped && !live->tracees[i].gone)
+            return handle_same(&live->process, live->tracees[i].tid);
+    return false;
+}
 
-int live_stop(struct target *t, struct heap_live *live, struct error *err)
+int live_stop(struct target *t, struct heap_live *live, bool *changed, struct error *err)
 {
     int number = 0, found, status = 0;
     live->since_ns = clock_monotonic_ns();
+    *changed = false;
     /* Threads that are made meanwhile are found in the next round; all stand once a round finds
      * none. */
     while (!status && (found = seize_new(live, t->pid, &number)) != 0)
-        status = found < 0 ? why_not(t->pid, number, err) : await_stops(live, t->pid, err);
+        status = found < 0 ? why_not(t->pid, number, err) : await_stops(live, err);
+    for (size_t i = 0; i < live->count; i++)
+        *changed |= live->tracees[i].executed;
+    *changed |= !status && !has_image(live);
+    if (*changed)
+        status =
+            error_set(err, ERROR_UNSUPPORTED,
+                      "process %" PRIu32 " executed another program meanwhile; try again", t->pid);
     if (!status && read_threads(t, live))
         status = error_memory(err);
     if (status)
@@ -567,6 +532,30 @@ static uint64_t own_bytes(pid_t pid)
     return kb << 10;
 }
 
+/* Stops the process with the image of a handle that was opened before. One that becomes another
+ * program meanwhile is asked anew, unless that is another user's, who was not asked for. */
+static int stop_image(struct target *t, struct heap_live *live, struct error *err)
+{
+    enum { TRIES = 4 };
+    struct trust_process first, now;
+    struct error ignored;
+    const bool known = !trust_process((pid_t)t->pid, &first, &ignored);
+    for (unsigned i = 0;; i++) {
+        bool changed;
+        handle_open(&live->process, (pid_t)t->pid);
+        if (!live_stop(t, live, &changed, err)) {
+            if (live->process.memory >= 0)
+                return 0;
+            target_let_go(t);
+            return why_not(t->pid, EPERM, err);
+        }
+        if (!changed || i + 1 == TRIES || !known || trust_process((pid_t)t->pid, &now, &ignored) ||
+            memcmp(first.uid, now.uid, sizeof now.uid) != 0)
+            return -1;
+        handle_close(&live->process);
+    }
+}
+
 struct target *target_stop(uint32_t pid, struct error *err)
 {
     struct target *t = target_new();
@@ -582,27 +571,23 @@ struct target *target_stop(uint32_t pid, struct error *err)
     *file = (struct live_file){
         .fd = -1, .left = TARGET_FILE_BYTES_MOST, .unasked_left = TARGET_UNASKED_BYTES_MOST};
     pthread_mutex_init(&file->lock, NULL);
-    *live = (struct heap_live){.memory_fd = -1, .memory_pid = (pid_t)pid, .file = file};
+    *live = (struct heap_live){.process = {.directory = -1, .memory = -1},
+                               .copy = {.directory = -1, .memory = -1},
+                               .file = file};
     t->ops = &live_ops;
     t->impl = live;
     t->source = TARGET_STOPPED;
     t->pid = t->memory_pid = pid;
-    live->leaves = true; /* the others would stand as long as it waits */
-    if (live_stop(t, live, err) || read_maps(t, pid, err)) {
+    if (stop_image(t, live, err) || read_maps(t, pid, err)) {
         target_close(t);
         return NULL;
     }
-    for (size_t i = 0; i < live->count && !live->image.bytes; i++)
-        if (live->tracees[i].stopped && !live->tracees[i].gone)
-            live_read_image(t, live->tracees[i].tid, &live->image);
-    live->leaves = false;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     t->moment_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     live->resident = resident_new((pid_t)pid);
     t->own_bytes = own_bytes((pid_t)pid);
     t->knows_pages = live->resident != NULL;
-    live->memory_fd = live_open_memory((pid_t)pid); /* -1: process_vm_readv must do */
     return t;
 }
 
@@ -611,20 +596,19 @@ void target_let_go(struct target *t)
     struct heap_live *live = t->ops == &live_ops ? t->impl : NULL;
     if (!live || !live->count)
         return;
-    for (size_t i = 0; i < live->count; i++) {
-        struct tracee *tracee = &live->tracees[i];
-        if (tracee->gone)
-            continue;
-        if (!tracee->stopped) { /* it never stopped: it must, before it can be let go */
-            int status;
-            ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
-            if (waitpid(tracee->tid, &status, __WALL | (live->leaves ? WNOHANG : 0)) == tracee->tid)
-                note_stop(tracee, status);
-            else if (live->leaves)
-                continue;
-        }
-        ptrace(PTRACE_DETACH, tracee->tid, NULL, (void *)(intptr_t)tracee->signal); // NOLINT
-    }
+    /* Those that stand first: the others, which wait in the kernel, must stop before they can be
+     * let go. One that does not is let go by the kernel at our end. */
+    const uint64_t wait_ms = thread_asked_to_end() ? 0 : THREAD_LET_GO_MS,
+                   until_ns = clock_monotonic_ns() + wait_ms * 1000000;
+    for (size_t i = 0; i < live->count; i++)
+        if (live->tracees[i].stopped)
+            thread_let_go(&live->tracees[i], until_ns);
+    thread_await_all(live->tracees, live->count, until_ns);
+    for (size_t i = 0; i < live->count; i++)
+        if (live->tracees[i].stopped)
+            thread_let_go(&live->tracees[i], until_ns);
+    index_release(&live->index);
+    live->index = (struct index){0};
     live->count = 0;
     t->stopped_ns += clock_monotonic_ns() - live->since_ns;
 }

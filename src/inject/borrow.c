@@ -25,63 +25,38 @@
 
 enum {
     RED_ZONE = 128,
-    CALL_STOP = SIGTRAP | 0x80,
-    RSEQ_CS_OFFSET = 8,
-    REAP_MS = 1000,
     STOP_LIMIT_MS = 1000 /* of a busy machine; then another thread is asked */
 };
 
 /* ---- stopping ---- */
 
-static bool is_stop_signal(int sig)
-{
-    return sig == SIGSTOP || sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU;
-}
-
 /* Threads that have not stopped in time: they are let go when they do. Of this process, which is
  * there for one injection. */
 static struct {
-    pid_t tid[16];
+    struct thread thread[16];
     unsigned count;
 } late;
 
 static bool is_late(pid_t tid)
 {
     for (unsigned i = 0; i < late.count; i++)
-        if (late.tid[i] == tid)
+        if (late.thread[i].tid == tid)
             return true;
     return false;
-}
-
-static void let_late_go(pid_t tid, int status)
-{
-    struct user_regs_struct r;
-    const bool is_event = status >> 16 != 0;
-    const int signal = is_event ? 0 : WSTOPSIG(status);
-    if (status >> 16 == PTRACE_EVENT_STOP && !ptrace(PTRACE_GETREGS, tid, NULL, &r) &&
-        arch_stop_undo(&r))
-        ptrace(PTRACE_SETREGS, tid, NULL, &r);
-    ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal); // NOLINT
 }
 
 static void look_at_late(void)
 {
     for (unsigned i = late.count; i-- > 0;) {
-        int status;
-        const pid_t got = waitpid(late.tid[i], &status, __WALL | WNOHANG);
-        if (got == 0 || (got < 0 && errno == EINTR))
+        struct thread *t = &late.thread[i];
+        if (!thread_look(t))
             continue;
-        if (got > 0 && WIFSTOPPED(status))
-            let_late_go(got, status);
-        late.tid[i] = late.tid[--late.count];
+        if (t->stopped) {
+            thread_registers(t);
+            thread_let_go(t, 0);
+        }
+        *t = late.thread[--late.count];
     }
-}
-
-bool borrow_interrupted(void)
-{
-    sigset_t pending;
-    sigpending(&pending);
-    return sigismember(&pending, SIGTERM);
 }
 
 /* Each stop of the thread raises SIGCHLD here, which is blocked; if it does not, it is looked at
@@ -108,124 +83,46 @@ static pid_t wait_until(pid_t tid, int *status, uint64_t limit_ns)
         if (got == tid || (got < 0 && errno != EINTR))
             return got;
         const uint64_t now = clock_monotonic_ns();
-        if (now > until || borrow_interrupted())
+        if (now > until || thread_asked_to_end())
             return 0;
         await_news(until - now);
     }
 }
 
-/* A thread that died while it was held is there until we have waited for it. An exec of another
- * thread of the process waits for that, and holds what the next attachment needs. */
-static void reap(pid_t tid)
-{
-    const uint64_t until = clock_monotonic_ns() + REAP_MS * 1000000ull;
-    for (;;) {
-        int status;
-        const pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
-        if ((got < 0 && errno != EINTR) || (got == tid && !WIFSTOPPED(status)) ||
-            clock_monotonic_ns() > until)
-            return;
-        if (got == tid) /* it lives, and is not ours any more */
-            ptrace(PTRACE_DETACH, tid, NULL, NULL);
-        else
-            await_news(LOOK_NS);
-    }
-}
-
-/* The kernel makes an attachment wait for an exec of the process, and the exec for the end of its
- * threads, of which some may be in `late`: they are waited for in a handler. */
-static void on_child(int number)
-{
-    const int saved = errno;
-    (void)number;
-    for (unsigned i = 0; i < late.count; i++) {
-        siginfo_t about;
-        waitid(P_PID, (id_t)late.tid[i], &about, WEXITED | WNOHANG | __WALL);
-    }
-    errno = saved;
-}
-
-static long seize(pid_t tid)
-{
-    struct sigaction handled = {.sa_handler = on_child}, was;
-    sigset_t child;
-    if (!late.count)
-        return ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC);
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    sigaction(SIGCHLD, &handled, &was);
-    sigprocmask(SIG_UNBLOCK, &child, NULL);
-    const long r = ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC);
-    const int refused = errno;
-    sigprocmask(SIG_BLOCK, &child, NULL);
-    sigaction(SIGCHLD, &was, NULL);
-    errno = refused;
-    return r;
-}
-
-static bool has_executed(int status) { return status >> 16 == PTRACE_EVENT_EXEC; }
-
 enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t tid, bool *waits)
 {
-    int status;
+    int status = 0;
     b->target = t;
-    b->tid = tid;
-    b->signal = 0;
-    b->prepared = b->called = b->stays = b->left = b->gone = false;
+    b->prepared = b->called = b->stays = b->left = false;
     look_at_late();
     if (is_late(tid))
         return BORROW_LATE;
-    if (seize(tid))
-        return errno == ESRCH ? BORROW_GONE : BORROW_REFUSED;
+    const int refused = thread_seize(&b->thread, tid, late.thread, late.count);
+    if (refused) {
+        errno = refused;
+        return refused == ESRCH ? BORROW_GONE : BORROW_REFUSED;
+    }
     b->since_ns = clock_monotonic_ns();
-    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
     const pid_t got = wait_until(tid, &status, STOP_LIMIT_MS * 1000000ull);
     if (got == 0) {
-        if (late.count == sizeof late.tid / sizeof *late.tid)
+        if (late.count == sizeof late.thread / sizeof *late.thread)
             return BORROW_BUSY; /* our end frees it */
-        late.tid[late.count++] = tid;
+        late.thread[late.count++] = b->thread;
         return BORROW_LATE;
     }
-    if (got != tid || !WIFSTOPPED(status)) {
-        b->gone = true;
+    thread_note(&b->thread, got, status);
+    if (b->thread.gone)
+        return BORROW_GONE;
+    if (b->thread.group)
+        return BORROW_GROUP;
+    if (!thread_registers(&b->thread) || ptrace(PTRACE_GETSIGMASK, tid, sizeof b->mask, &b->mask)) {
+        borrow_end(b);
         return BORROW_GONE;
     }
-    if (has_executed(status)) { /* the new image goes on as if nothing had been */
-        ptrace(PTRACE_DETACH, tid, NULL, NULL);
-        b->gone = true;
-        return BORROW_GONE;
-    }
-    if (status >> 16 == PTRACE_EVENT_STOP) {
-        if (is_stop_signal(WSTOPSIG(status)))
-            return BORROW_GROUP;
-    } else {
-        b->signal = WSTOPSIG(status);
-    }
-    if (ptrace(PTRACE_GETREGS, tid, NULL, &b->registers) ||
-        ptrace(PTRACE_GETSIGMASK, tid, sizeof b->mask, &b->mask)) {
-        reap(tid);
-        b->gone = true;
-        return BORROW_GONE;
-    }
-    struct user_regs_struct *r = &b->registers;
-    if (!b->signal && arch_stop_undo(r))
-        ptrace(PTRACE_SETREGS, tid, NULL, r);
+    const struct user_regs_struct *r = &b->thread.registers;
     const long result = (long)r->rax;
     *waits = (long)r->orig_rax >= 0 && result <= -512 && result >= -516;
     return BORROW_STOPPED;
-}
-
-bool borrow_in_sequence(const struct borrowed *b)
-{
-    struct {
-        uint64_t pointer;
-        uint32_t size, signature, flags, pad;
-    } rseq = {0};
-    uint64_t section = 0;
-    if (ptrace((enum __ptrace_request)0x420f, b->tid, sizeof rseq, &rseq) < 0)
-        return errno != EIO && errno != EINVAL; /* a kernel that cannot say has none to ask for */
-    return rseq.pointer &&
-           (!injected_read(b->target, rseq.pointer + RSEQ_CS_OFFSET, &section, 8) || section);
 }
 
 /* ---- preparing ---- */
@@ -236,7 +133,7 @@ static int64_t restarted_call(const struct borrowed *b)
 {
     static const short going_on[] = {SYS_nanosleep, SYS_clock_nanosleep, SYS_poll, SYS_futex};
     uint8_t code[ARCH_CALL_CODE];
-    if (!injected_read(b->target, b->registers.rip - sizeof code, code, sizeof code))
+    if (!injected_read(b->target, b->thread.registers.rip - sizeof code, code, sizeof code))
         return -1;
     const int32_t number = arch_call_number(code);
     for (size_t i = 0; i < sizeof going_on / sizeof *going_on; i++)
@@ -249,7 +146,7 @@ static int64_t restarted_call(const struct borrowed *b)
  * again, with its arguments: what the kernel remembered of its rest is void by then. */
 static struct arch_signal_frame frame_of(const struct borrowed *b, uint64_t fpstate)
 {
-    const struct user_regs_struct *r = &b->registers;
+    const struct user_regs_struct *r = &b->thread.registers;
     struct arch_signal_frame f = arch_signal_frame_of(r, b->mask, fpstate);
     const int64_t result = (int64_t)r->rax;
     if ((int64_t)r->orig_rax >= 0 && result <= -512 && result >= -516 && result != -515) {
@@ -278,14 +175,14 @@ static uint64_t find_errno(const struct borrowed *b)
         return 0;
     memcpy(&distance, c + 3, 4);
     at += (uint64_t)(c - code) + 7 + (uint64_t)(int64_t)distance;
-    return injected_read(b->target, at, &offset, 8) ? b->registers.fs_base + offset : 0;
+    return injected_read(b->target, at, &offset, 8) ? b->thread.registers.fs_base + offset : 0;
 }
 
 bool borrow_prepare(struct borrowed *b)
 {
     struct iovec area = {b->xstate, sizeof b->xstate};
     uint8_t *copy = malloc(sizeof b->xstate + 64);
-    if (!copy || ptrace(PTRACE_GETREGSET, b->tid, NT_X86_XSTATE, &area) ||
+    if (!copy || ptrace(PTRACE_GETREGSET, b->thread.tid, NT_X86_XSTATE, &area) ||
         area.iov_len < ARCH_SIGNAL_STATE_LEAST || area.iov_len > sizeof b->xstate - 64) {
         free(copy);
         return false;
@@ -293,7 +190,7 @@ bool borrow_prepare(struct borrowed *b)
     b->xstate_bytes = area.iov_len;
     memcpy(copy, b->xstate, area.iov_len);
     arch_signal_state(copy, area.iov_len);
-    b->room = (b->registers.rsp - RED_ZONE - BORROW_ROOM) & ~(uint64_t)63;
+    b->room = (b->thread.registers.rsp - RED_ZONE - BORROW_ROOM) & ~(uint64_t)63;
     const uint64_t state = (b->room - area.iov_len - 64) & ~(uint64_t)63;
     const struct arch_signal_frame f = frame_of(b, state);
     const uint64_t frame_at = (state - sizeof f - 128) & ~(uint64_t)15;
@@ -311,18 +208,8 @@ bool borrow_prepare(struct borrowed *b)
 
 static bool go_on(struct borrowed *b, long how)
 {
-    b->gone |= ptrace((enum __ptrace_request)how, b->tid, NULL, NULL) != 0;
-    return !b->gone;
-}
-
-/* How the thread goes on after this stop, which is not the awaited one. */
-static long after_stop(struct borrowed *b, int status, long how)
-{
-    if (status >> 16 != PTRACE_EVENT_STOP)
-        b->signal = WSTOPSIG(status);
-    else if (is_stop_signal(WSTOPSIG(status)))
-        return PTRACE_LISTEN; /* the process was stopped: this thread, too */
-    return how;
+    b->thread.gone |= ptrace((enum __ptrace_request)how, b->thread.tid, NULL, NULL) != 0;
+    return !b->thread.gone;
 }
 
 /* Lets the thread run to its next system call, in or out. */
@@ -334,25 +221,22 @@ static bool to_call_stop(struct borrowed *b, uint64_t until_ns)
         const uint64_t now = clock_monotonic_ns();
         if (!go_on(b, how))
             return false;
-        const pid_t got = wait_until(b->tid, &status, now < until_ns ? until_ns - now : 0);
+        const pid_t got = wait_until(b->thread.tid, &status, now < until_ns ? until_ns - now : 0);
         if (got == 0)
             return false;
-        if (got == b->tid && WIFSTOPPED(status) && has_executed(status))
-            ptrace(PTRACE_DETACH, b->tid, NULL, NULL);
-        if (got != b->tid || !WIFSTOPPED(status) || has_executed(status)) {
-            b->gone = true;
+        thread_note(&b->thread, got, status);
+        if (b->thread.gone)
             return false;
-        }
-        if (WSTOPSIG(status) == CALL_STOP)
+        if (WSTOPSIG(status) == THREAD_CALL_STOP)
             return true;
-        how = after_stop(b, status, PTRACE_SYSCALL);
+        how = b->thread.group ? PTRACE_LISTEN : PTRACE_SYSCALL; /* the process was stopped */
     }
 }
 
 /* The thread stands still, and goes on in the function. */
 static bool enter(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c)
 {
-    struct user_regs_struct r = b->registers;
+    struct user_regs_struct r = b->thread.registers;
     enum { DIRECTION = 0x400 };
     r.rip = function;
     r.rsp = b->stack;
@@ -364,11 +248,11 @@ static bool enter(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c)
     r.eflags &= ~(unsigned long long)DIRECTION;
     /* The return address may have been overwritten by a call before. */
     if (!injected_write(b->target, b->stack, &b->sigreturn, 8) ||
-        ptrace(PTRACE_SETREGS, b->tid, NULL, &r))
+        ptrace(PTRACE_SETREGS, b->thread.tid, NULL, &r))
         return false;
     b->called = true;
     const uint64_t all = UINT64_MAX;
-    return !ptrace(PTRACE_SETSIGMASK, b->tid, sizeof all, &all);
+    return !ptrace(PTRACE_SETSIGMASK, b->thread.tid, sizeof all, &all);
 }
 
 bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, uint64_t limit_ns)
@@ -378,7 +262,7 @@ bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, 
     if (!enter(b, function, a, c))
         return false;
     do {
-        if (!to_call_stop(b, until_ns) || ptrace(PTRACE_GETREGS, b->tid, NULL, &r))
+        if (!to_call_stop(b, until_ns) || ptrace(PTRACE_GETREGS, b->thread.tid, NULL, &r))
             return false;
     } while (r.orig_rax != SYS_rt_sigreturn || r.rsp != b->stack + 8 || r.rip != b->sigreturn + 9 ||
              (long)r.rax != -ENOSYS);
@@ -396,16 +280,15 @@ static bool answered(const struct borrowed *b, uint64_t at, uint64_t token,
  * the library: one that comes anyway is for its own code, in which it is again. */
 static bool let_go_on(struct borrowed *b, int status)
 {
-    if (has_executed(status)) {
-        ptrace(PTRACE_DETACH, b->tid, NULL, NULL);
-        b->gone = true;
+    if (status >> 16 == PTRACE_EVENT_EXEC) {
+        thread_note(&b->thread, b->thread.tid, status);
         return false;
     }
     const bool signal = status >> 16 != PTRACE_EVENT_STOP,
-               group = !signal && is_stop_signal(WSTOPSIG(status));
-    b->gone |= ptrace(group ? PTRACE_LISTEN : PTRACE_CONT, b->tid, NULL,
-                      (void *)(intptr_t)(signal ? WSTOPSIG(status) : 0)) != 0; // NOLINT
-    return !b->gone;
+               group = !signal && thread_stops(WSTOPSIG(status));
+    b->thread.gone |= ptrace(group ? PTRACE_LISTEN : PTRACE_CONT, b->thread.tid, NULL,
+                             (void *)(intptr_t)(signal ? WSTOPSIG(status) : 0)) != 0; // NOLINT
+    return !b->thread.gone;
 }
 
 /* Stops the thread that stays where the library has done what it was asked for. One that has gone
@@ -413,12 +296,13 @@ static bool let_go_on(struct borrowed *b, int status)
 static void stop_again(struct borrowed *b, uint64_t until_ns)
 {
     int status;
-    b->gone = ptrace(PTRACE_INTERRUPT, b->tid, NULL, NULL) != 0;
-    while (!b->gone) {
+    b->thread.gone = ptrace(PTRACE_INTERRUPT, b->thread.tid, NULL, NULL) != 0;
+    while (!b->thread.gone) {
         const uint64_t clock = clock_monotonic_ns();
-        const pid_t got = wait_until(b->tid, &status, clock < until_ns ? until_ns - clock : 0);
-        b->gone = got != b->tid || !WIFSTOPPED(status);
-        if (b->gone || status >> 16 == PTRACE_EVENT_STOP)
+        const pid_t got =
+            wait_until(b->thread.tid, &status, clock < until_ns ? until_ns - clock : 0);
+        b->thread.gone = got != b->thread.tid || !WIFSTOPPED(status);
+        if (b->thread.gone || status >> 16 == PTRACE_EVENT_STOP)
             break;
         let_go_on(b, status);
     }
@@ -430,12 +314,12 @@ static void take_back(struct borrowed *b, uint64_t at, uint64_t token, uint64_t 
     struct mlw_attach_answer now = {0};
     for (;;) {
         stop_again(b, until_ns);
-        if (b->gone || !answered(b, at, token, &now) || now.done != MLW_ATTACH_LOOKS ||
+        if (b->thread.gone || !answered(b, at, token, &now) || now.done != MLW_ATTACH_LOOKS ||
             !go_on(b, PTRACE_CONT))
             break;
         await_news(GLANCE_NS);
     }
-    b->stays = !b->gone && now.token == token && now.done == MLW_ATTACH_STAYS;
+    b->stays = !b->thread.gone && now.token == token && now.done == MLW_ATTACH_STAYS;
     b->left = !b->stays;
 }
 
@@ -445,18 +329,18 @@ bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct bor
     const uint64_t until_ns = clock_monotonic_ns() + q->limit_ns;
     if (!enter(b, function, q->argument, 0) || !go_on(b, PTRACE_CONT))
         return false;
-    while (clock_monotonic_ns() < until_ns && !borrow_interrupted()) {
+    while (clock_monotonic_ns() < until_ns && !thread_asked_to_end()) {
         int status;
         if (answered(b, q->answer_at, q->token, answer)) {
             take_back(b, q->answer_at, q->token, until_ns);
             return true;
         }
-        const pid_t got = wait_until(b->tid, &status, 0);
-        if (got == b->tid && WIFSTOPPED(status))
+        const pid_t got = wait_until(b->thread.tid, &status, 0);
+        if (got == b->thread.tid && WIFSTOPPED(status))
             let_go_on(b, status);
         else
-            b->gone = got != 0;
-        if (b->gone) /* it may have gone on by itself, and ended */
+            b->thread.gone = got != 0;
+        if (b->thread.gone) /* it may have gone on by itself, and ended */
             return answered(b, q->answer_at, q->token, answer);
         await_news(GLANCE_NS);
     }
@@ -471,20 +355,22 @@ static bool to_event_stop(struct borrowed *b)
 {
     int status;
     struct user_regs_struct r;
-    if (ptrace(PTRACE_GETREGS, b->tid, NULL, &r))
+    if (ptrace(PTRACE_GETREGS, b->thread.tid, NULL, &r))
         return false;
     r.orig_rax = (unsigned long long)-1;
     r.rip -= 2;
     r.rax = SYS_rt_sigreturn;
-    if (ptrace(PTRACE_SETREGS, b->tid, NULL, &r) || ptrace(PTRACE_INTERRUPT, b->tid, NULL, NULL) ||
-        ptrace(PTRACE_CONT, b->tid, NULL, NULL))
+    if (ptrace(PTRACE_SETREGS, b->thread.tid, NULL, &r) ||
+        ptrace(PTRACE_INTERRUPT, b->thread.tid, NULL, NULL) ||
+        ptrace(PTRACE_CONT, b->thread.tid, NULL, NULL))
         return false;
-    while (wait_until(b->tid, &status, 10000000000ull) == b->tid && WIFSTOPPED(status)) {
+    while (wait_until(b->thread.tid, &status, 10000000000ull) == b->thread.tid &&
+           WIFSTOPPED(status)) {
         if (status >> 16 == PTRACE_EVENT_STOP)
             return true;
-        if (WSTOPSIG(status) != CALL_STOP)
-            b->signal = WSTOPSIG(status);
-        if (ptrace(PTRACE_CONT, b->tid, NULL, NULL))
+        if (WSTOPSIG(status) != THREAD_CALL_STOP)
+            b->thread.signal = WSTOPSIG(status);
+        if (ptrace(PTRACE_CONT, b->thread.tid, NULL, NULL))
             return false;
     }
     return false;
@@ -496,28 +382,23 @@ static void put_back(struct borrowed *b)
     if (b->left || (!b->stays && !to_event_stop(b)))
         return; /* it goes on by what lies on its stack */
     injected_write(b->target, b->errno_at, &b->errno_was, 4);
-    if (ptrace(PTRACE_SETREGSET, b->tid, NT_X86_XSTATE, &area) ||
-        ptrace(PTRACE_SETSIGMASK, b->tid, sizeof b->mask, &b->mask))
+    if (ptrace(PTRACE_SETREGSET, b->thread.tid, NT_X86_XSTATE, &area) ||
+        ptrace(PTRACE_SETSIGMASK, b->thread.tid, sizeof b->mask, &b->mask))
         return;
-    ptrace(PTRACE_SETREGS, b->tid, NULL, &b->registers);
+    ptrace(PTRACE_SETREGS, b->thread.tid, NULL, &b->thread.registers);
 }
 
 void borrow_end(struct borrowed *b)
 {
-    if (b->gone) {
-        reap(b->tid);
-        return;
-    }
-    if (b->called)
+    if (b->called && !b->thread.gone)
         put_back(b);
-    if (ptrace(PTRACE_DETACH, b->tid, NULL, (void *)(intptr_t)b->signal)) // NOLINT
-        reap(b->tid);
-    b->gone = true;
+    const uint64_t wait_ms = thread_asked_to_end() ? 0 : THREAD_LET_GO_MS;
+    thread_let_go(&b->thread, clock_monotonic_ns() + wait_ms * 1000000ull);
 }
 
 void borrow_leave(uint64_t limit_ns)
 {
     const uint64_t until_ns = clock_monotonic_ns() + limit_ns;
-    for (look_at_late(); late.count && clock_monotonic_ns() < until_ns && !borrow_interrupted();)
+    for (look_at_late(); late.count && clock_monotonic_ns() < until_ns && !thread_asked_to_end();)
         await_news(LOOK_NS);
 }

@@ -6,23 +6,21 @@
 #define MALLOW_INJECT_BORROW_H
 
 #include <sys/types.h>
-#include <sys/user.h>
 
 #include "format/attach.h"
 #include "inject/target.h"
+#include "stop/thread.h"
 
 enum { BORROW_ROOM = 2560, BORROW_XSTATE_MAX = 16 << 10 };
 
 struct borrowed {
     const struct injected *target;
-    pid_t tid;
-    struct user_regs_struct registers; /* the thread's own */
+    struct thread thread; /* its registers and signal are its own */
     uint64_t mask;
     uint64_t sigreturn; /* injected_sigreturn */
     uint64_t room;      /* BORROW_ROOM bytes of its stack, for arguments of functions */
     uint64_t stack;     /* where functions begin: the return address lies there */
-    int signal;         /* to be given when it goes on; 0: none */
-    bool prepared, called, gone;
+    bool prepared, called;
     bool stays, left;  /* a function that it called has done its work: it stands in it; it is on its
                           way out, by itself */
     uint64_t errno_at; /* 0: not known */
@@ -44,9 +42,6 @@ enum borrow_stop {
 /* Stops the thread. *waits: it was interrupted in a system call. */
 enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t tid, bool *waits);
 
-/* Whether a sequence that must not be left and entered again is under way. */
-bool borrow_in_sequence(const struct borrowed *b);
-
 /* Writes what the thread needs to go on by itself. */
 bool borrow_prepare(struct borrowed *b);
 
@@ -62,9 +57,6 @@ struct borrow_request {
 };
 bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct borrow_request *q,
                          struct mlw_attach_answer *answer);
-
-/* SIGTERM, which is blocked, has come: all that waits here gives up at its next look. */
-bool borrow_interrupted(void);
 
 /* Lets the thread go on where it was. One that died is waited for. */
 void borrow_end(struct borrowed *b);

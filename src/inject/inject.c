@@ -148,14 +148,15 @@ static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
     default: break;
     }
     /* It stands still, so its image stays what it is until it goes on, or dies. */
-    if (!injected_same(&w->target, tid)) {
+    if (!handle_same(&w->target.handle, tid)) {
         borrow_end(b);
         return ATTEMPT_CHANGED;
     }
-    w->why = b->signal                            ? "a signal is on its way to it"
-             : waits && !safe_wait(&b->registers) ? "it waits, perhaps for or under a lock"
-             : borrow_in_sequence(b)              ? "it is inside a restartable sequence"
-                                                  : safe_not(&w->target, &b->registers, waits);
+    w->why = b->thread.signal                            ? "a signal is on its way to it"
+             : waits && !safe_wait(&b->thread.registers) ? "it waits, perhaps for or under a lock"
+             : thread_in_sequence(&w->target.handle, tid)
+                 ? "it is inside a restartable sequence"
+                 : safe_not(&w->target, &b->thread.registers, waits);
     if (!w->why && !borrow_prepare(b))
         w->why = "its stack or registers cannot be written to";
     if (!w->why)
@@ -216,7 +217,7 @@ static int borrow_any(struct work *w, struct error *err)
         stuck = count && late == count;
         if (count && refused == count) /* not of one alone: it may just be ending */
             return refuse_process(w->pid, err) ? -1 : refuse_trace(w->pid, w->refusal, err);
-        if (borrow_interrupted())
+        if (thread_asked_to_end())
             return say_interrupted(w, err);
         if (kill(w->pid, 0) && errno == ESRCH)
             return error_set(err, ERROR_USAGE, "process %d has ended meanwhile", (int)w->pid);
@@ -236,10 +237,11 @@ static int borrow_any(struct work *w, struct error *err)
 static int too_long(struct work *w, struct error *err)
 {
     return error_set(err, ERROR_UNSUPPORTED,
-                     w->thread.gone ? "process %d, or its thread, ended meanwhile"
-                                    : "the thread of process %d waits in the dynamic linker for "
-                                      "another one: it goes on by itself when that is done; try "
-                                      "again later",
+                     w->thread.thread.gone
+                         ? "process %d, or its thread, ended meanwhile"
+                         : "the thread of process %d waits in the dynamic linker for "
+                           "another one: it goes on by itself when that is done; try "
+                           "again later",
                      (int)w->pid);
 }
 
@@ -352,12 +354,12 @@ static int check(struct work *w, bool *loading, struct error *err)
     injected_hold(t, w->pid); /* before anything is asked: the answers are this image's */
     if (refuse_process(w->pid, err) || injected_refresh(t, err))
         return -1;
-    if (t->memory < 0)
+    if (t->handle.memory < 0)
         return refuse_trace(w->pid, EPERM, err);
-    if (!t->image.bytes)
+    if (!t->handle.image.bytes)
         return error_set(err, ERROR_UNSUPPORTED, "process %d has no auxiliary vector to know it by",
                          (int)w->pid);
-    if (!injected_same(t, 0)) {
+    if (!handle_same(&t->handle, 0)) {
         w->changed = true;
         return say_changed(w, err);
     }
@@ -416,7 +418,7 @@ static int run(struct work *w, struct error *err)
     for (unsigned i = 0; i < TRIES; i++) {
         w->changed = false;
         status = attach(w, err);
-        if (!w->changed || borrow_interrupted() || trust_process(w->pid, &now, &ignored) ||
+        if (!w->changed || thread_asked_to_end() || trust_process(w->pid, &now, &ignored) ||
             memcmp(first.uid, now.uid, sizeof now.uid) != 0)
             break;
         injected_close(&w->target);
@@ -434,7 +436,7 @@ static void child(struct work *w, int to)
 {
     struct answered a = {.status = -1};
     signal(SIGCHLD, SIG_DFL); /* it is blocked, and waited for */
-    signal(SIGTERM, SIG_DFL); /* blocked, too: borrow_interrupted */
+    signal(SIGTERM, SIG_DFL); /* blocked, too: thread_asked_to_end */
     a.status = run(w, &a.err);
     borrow_leave(LATE_NS);
     a.result = w->result;

@@ -145,7 +145,7 @@ static const char *built_in(const struct injected *t)
     bool is_beside = false;
     char link[PATH_MAX];
     const char *found = NULL;
-    if (proc_link(t->pid, "exe", link, sizeof link) <= 0)
+    if (proc_link(t->handle.pid, "exe", link, sizeof link) <= 0)
         return NULL;
     uint64_t left = SEARCH_MOST;
     for (size_t i = 0; i < t->region_count && !is_beside; i++) {
@@ -183,14 +183,14 @@ static int refuse_ours(const struct injected *t, const char *library, struct err
 {
     const bool watch = !strcmp(library, MLW_ATTACH_LIBRARY);
     if (has_module(t, "libmallow-record.so"))
-        return reasons_refuse(t->pid, INJECT_RECORDED, NULL, err);
+        return reasons_refuse(t->handle.pid, INJECT_RECORDED, NULL, err);
     if (has_module(t, "libmallow-watch.so"))
-        return reasons_refuse(t->pid, INJECT_WATCHED, NULL, err);
+        return reasons_refuse(t->handle.pid, INJECT_WATCHED, NULL, err);
     if (leads_to(t, watch ? MLW_ATTACH_RECORD_LIBRARY : MLW_ATTACH_LIBRARY))
-        return reasons_refuse(t->pid, INJECT_ATTACHED, watch ? "mallow record" : "mallow watch",
-                              err);
+        return reasons_refuse(t->handle.pid, INJECT_ATTACHED,
+                              watch ? "mallow record" : "mallow watch", err);
     if (!watch && leads_to(t, library))
-        return reasons_refuse(t->pid, INJECT_RECORDED, NULL, err);
+        return reasons_refuse(t->handle.pid, INJECT_RECORDED, NULL, err);
     return 0;
 }
 
@@ -199,19 +199,19 @@ int refuse_image(const struct injected *t, bool beginning, const char *library, 
     static const char *const foreign[] = {"libjemalloc", "libtcmalloc", "libmimalloc", "libasan",
                                           "libtsan"};
     if (has_module(t, "/ld-musl-") || has_module(t, "/libc.musl-"))
-        return reasons_refuse(t->pid, INJECT_MUSL, NULL, err);
+        return reasons_refuse(t->handle.pid, INJECT_MUSL, NULL, err);
     if (!has_kind(t, MODULE_LINKER) || !has_kind(t, MODULE_LIBC))
-        return reasons_refuse(t->pid, INJECT_STATIC, NULL, err);
+        return reasons_refuse(t->handle.pid, INJECT_STATIC, NULL, err);
     if (!beginning)
         return 0;
     if (refuse_ours(t, library, err))
         return -1;
     const char *allocator = built_in(t);
     if (allocator)
-        return reasons_refuse(t->pid, INJECT_BUILT_IN, allocator, err);
+        return reasons_refuse(t->handle.pid, INJECT_BUILT_IN, allocator, err);
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (has_module(t, foreign[i]))
-            return reasons_refuse(t->pid, INJECT_FOREIGN, foreign[i], err);
+            return reasons_refuse(t->handle.pid, INJECT_FOREIGN, foreign[i], err);
     return 0;
 }
 

@@ -2,14 +2,11 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ptrace.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "arch/page.h"
@@ -45,7 +42,7 @@ static int open_module(const struct injected *t, const struct module *m, bool *r
     struct trust_identity id;
     struct error err = {0};
     char path[PATH_MAX + 64];
-    snprintf(path, sizeof path, "/proc/%d/root%s", (int)t->pid, m->path);
+    snprintf(path, sizeof path, "/proc/%d/root%s", (int)t->handle.pid, m->path);
     int fd = program_open(path, &err);
     *refused = false;
     if (fd >= 0 && trust_identify(fd, &id) && id.device == m->device && id.inode == m->inode)
@@ -56,7 +53,7 @@ static int open_module(const struct injected *t, const struct module *m, bool *r
         const struct region *r = &t->regions[i];
         if (r->module < 0 || &t->modules[r->module] != m)
             continue;
-        snprintf(path, sizeof path, "/proc/%d/map_files/%lx-%lx", (int)t->pid,
+        snprintf(path, sizeof path, "/proc/%d/map_files/%lx-%lx", (int)t->handle.pid,
                  (unsigned long)r->start, (unsigned long)r->end);
         fd = program_open(path, &err);
         *refused = fd < 0 && err.kind != ERROR_SYSTEM;
@@ -119,11 +116,6 @@ static uint64_t next_there(const struct injected *t, const struct region *r, uin
     return data < from ? data : from;
 }
 
-static bool read_run(const struct injected *t, uint64_t at, void *to, size_t bytes)
-{
-    return at <= INT64_MAX && pread(t->memory, to, bytes, (off_t)at) == (ssize_t)bytes;
-}
-
 bool injected_read(const struct injected *t, uint64_t at, void *to, size_t bytes)
 {
     const uint64_t end = at + bytes;
@@ -135,87 +127,29 @@ bool injected_read(const struct injected *t, uint64_t at, void *to, size_t bytes
         const enum page how = page_at(t, page);
         if (how == PAGE_READ)
             continue;
-        if (how == PAGE_NOTHING || (page > run && !read_run(t, run, into + (run - at), page - run)))
+        if (how == PAGE_NOTHING ||
+            (page > run && !handle_read(&t->handle, run, into + (run - at), page - run)))
             return false;
         const uint64_t from = page > at ? page : at, until = page + PAGE < end ? page + PAGE : end;
         memset(into + (from - at), 0, until - from);
         run = until;
     }
-    return run >= end || read_run(t, run, into + (run - at), end - run);
+    return run >= end || handle_read(&t->handle, run, into + (run - at), end - run);
 }
 
 bool injected_write(const struct injected *t, uint64_t at, const void *from, size_t bytes)
 {
-    return at <= INT64_MAX && pwrite(t->memory, from, bytes, (off_t)at) == (ssize_t)bytes;
-}
-
-/* ---- the image ---- */
-
-static ssize_t read_vector(const struct injected *t, uint8_t *to, size_t room)
-{
-    const int fd = openat(t->directory, "auxv", O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? -1 : read(fd, to, room);
-    if (fd >= 0)
-        close(fd);
-    return n;
-}
-
-/* Where the vector says that the random bytes are; 0: nowhere. */
-static uint64_t random_of(const uint8_t *vector, size_t bytes)
-{
-    for (Elf64_auxv_t a; bytes >= sizeof a; vector += sizeof a, bytes -= sizeof a) {
-        memcpy(&a, vector, sizeof a);
-        if (a.a_type == AT_RANDOM)
-            return a.a_un.a_val;
-    }
-    return 0;
+    return handle_write(&t->handle, at, from, bytes);
 }
 
 void injected_hold(struct injected *t, pid_t pid)
 {
-    char path[64];
-    *t = (struct injected){.pid = pid, .wanted = -1};
-    snprintf(path, sizeof path, "/proc/%d", (int)pid);
-    t->directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    t->memory = openat(t->directory, "mem", O_RDWR | O_CLOEXEC);
+    *t = (struct injected){.wanted = -1};
+    handle_open(&t->handle, pid);
     if ((t->asked = calloc(1, sizeof *t->asked))) {
         *t->asked = (struct asked){.fd = -1, .left = ABSENT_BYTES};
         present_open(&t->asked->present, pid);
     }
-    struct image *i = &t->image;
-    const ssize_t n = read_vector(t, i->vector, sizeof i->vector);
-    i->random_at = n > 0 ? random_of(i->vector, (size_t)n) : 0;
-    if (i->random_at && read_run(t, i->random_at, i->random, sizeof i->random))
-        i->bytes = (size_t)n;
-}
-
-/* The same bytes of the image that the process has now, by another way than our descriptor. */
-static bool read_random(const struct injected *t, pid_t tid, uint64_t to[2])
-{
-    if (!tid) {
-        const int fd = openat(t->directory, "mem", O_RDONLY | O_CLOEXEC);
-        const bool read = fd >= 0 && pread(fd, to, 16, (off_t)t->image.random_at) == 16;
-        if (fd >= 0)
-            close(fd);
-        return read;
-    }
-    for (unsigned i = 0; i < 2; i++) {
-        /* the system call: the C library's function gives the word as its result */
-        if (syscall(SYS_ptrace, PTRACE_PEEKDATA, tid, t->image.random_at + 8ull * i, &to[i]))
-            return false;
-    }
-    return true;
-}
-
-bool injected_same(const struct injected *t, pid_t tid)
-{
-    const struct image *i = &t->image;
-    uint8_t vector[sizeof i->vector];
-    uint64_t now[2], held[2];
-    const ssize_t n = read_vector(t, vector, sizeof vector);
-    return i->bytes && n == (ssize_t)i->bytes && !memcmp(vector, i->vector, i->bytes) &&
-           read_random(t, tid, now) && !memcmp(now, i->random, sizeof now) &&
-           read_run(t, i->random_at, held, sizeof held) && !memcmp(held, now, sizeof held);
 }
 
 /* ---- mappings ---- */
@@ -268,10 +202,10 @@ int injected_refresh(struct injected *t, struct error *err)
     t->region_count = 0;
     for (size_t i = 0; i < t->module_count; i++)
         t->modules[i].base = 0;
-    if (!proc_maps_open(&maps, t->pid))
+    if (!proc_maps_open(&maps, t->handle.pid))
         return errno == EACCES || errno == EPERM
-                   ? reasons_refuse(t->pid, INJECT_HIDDEN, NULL, err)
-                   : error_system(err, "cannot see the memory of process %d", (int)t->pid);
+                   ? reasons_refuse(t->handle.pid, INJECT_HIDDEN, NULL, err)
+                   : error_system(err, "cannot see the memory of process %d", (int)t->handle.pid);
     while (!status && t->region_count < REGIONS_MOST && proc_maps_next(&maps, &m)) {
         const int module = module_of(t, &m);
         if (module == -2 || !ARRAY_ROOM(t->regions, t->region_count + 1, t->region_room)) {
@@ -293,9 +227,9 @@ int injected_refresh(struct injected *t, struct error *err)
     const int refused = errno;
     proc_maps_close(&maps);
     if (!status && !t->region_count && (refused == EACCES || refused == EPERM))
-        return reasons_refuse(t->pid, INJECT_HIDDEN, NULL, err);
+        return reasons_refuse(t->handle.pid, INJECT_HIDDEN, NULL, err);
     if (!status && !t->region_count)
-        return reasons_refuse(t->pid, INJECT_KERNEL, NULL, err);
+        return reasons_refuse(t->handle.pid, INJECT_KERNEL, NULL, err);
     return status;
 }
 
@@ -307,10 +241,7 @@ void injected_close(struct injected *t)
     }
     free(t->modules);
     free(t->regions);
-    if (t->memory >= 0)
-        close(t->memory);
-    if (t->directory >= 0)
-        close(t->directory);
+    handle_close(&t->handle);
     index_release(&t->module_index);
     if (t->asked) {
         present_close(&t->asked->present);

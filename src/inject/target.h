@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "stop/handle.h"
 #include "symbol/unwindrows.h"
 
 enum module_kind {
@@ -35,20 +36,8 @@ struct region {
     int module; /* index; -1: none */
 };
 
-/* By what one image of a process differs from every other: what the kernel gave it when it was
- * executed, and 16 random bytes that its auxiliary vector points to. */
-struct image {
-    size_t bytes; /* of the vector; 0: not known */
-    uint8_t vector[1024];
-    uint64_t random_at, random[2];
-};
-
 struct injected {
-    pid_t pid;
-    int directory; /* /proc/PID: leads nowhere once the process is gone, also when another has its
-                      id */
-    int memory;    /* of the image that was there when it was opened; -1: it could not be */
-    struct image image;
+    struct handle handle; /* of the image that all of this was learned from */
     struct region *regions;
     size_t region_count, region_room;
     struct module *modules;
@@ -58,12 +47,9 @@ struct injected {
     int wanted; /* a module whose unwind table was asked for and not read yet; -1: none */
 };
 
-/* Takes hold of the image that the process has now: reads and writes reach no other one. Facts
- * about it are learned afterwards, and hold as long as injected_same says so. */
+/* Takes hold of the image that the process has now. Facts about it are learned afterwards, and hold
+ * as long as handle_same says so. */
 void injected_hold(struct injected *t, pid_t pid);
-/* True: the process still has that image. tid: a thread of it that stands still for us, which
- * cannot leave the image until it goes on; 0: none, and the answer may be old at once. */
-bool injected_same(const struct injected *t, pid_t tid);
 
 /* Reads the mappings (anew). Unwind tables that were read stay. 0, or -1 with *err. */
 int injected_refresh(struct injected *t, struct error *err);

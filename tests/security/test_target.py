@@ -24,6 +24,14 @@ def text_of(path):
         return ""
 
 
+def program_of(pid):
+    """"": it is just becoming another."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+
+
 class Targets(unittest.TestCase):
     def setUp(self):
         if os.geteuid():
@@ -67,6 +75,28 @@ class Targets(unittest.TestCase):
             self.assertNotEqual(w.returncode, 0)
             p.stdin.close()
             self.assertEqual((p.stdout.read(), p.wait(PATIENCE)), (b"whole\n", 0), said)
+        self.assertGreater(executed, 0, "the attack never succeeded")
+
+    def test_it_executes_a_program_of_root_while_its_heap_is_read(self):
+        """All threads are stopped: one that dies meanwhile is waited for, and the command ends."""
+        program = "/tmp/mallow-stopped-setuid"
+        shutil.copy(EXECUTING, program)
+        self.addCleanup(os.unlink, program)
+        os.chmod(program, 0o755 | stat.S_ISUID)
+        executed = 0
+        for _ in range(100 if LONG else 30):
+            p = self.target("other", program)
+            h = subprocess.run([MALLOW, "heap", str(p.pid)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+            self.assertIn(h.returncode, (0, 1), h.stderr)
+            if program_of(p.pid) == EXECUTING:
+                p.kill()
+                continue
+            executed += 1
+            self.assertEqual(p.stdout.readline(), b"here\n", h.stderr)
+            self.assertIn("TracerPid:\t0", text_of(f"/proc/{p.pid}/status"))
+            p.stdin.close()
+            self.assertEqual((p.stdout.read(), p.wait(PATIENCE)), (b"whole\n", 0), h.stderr)
         self.assertGreater(executed, 0, "the attack never succeeded")
 
     def test_it_executes_a_program_of_root_while_its_copy_is_read(self):

@@ -1,0 +1,275 @@
+#include "stop/thread.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "arch/stop.h"
+#include "base/clock.h"
+
+enum {
+    RSEQ_CS_OFFSET = 8,
+    SHORT_LOOKS = 100,
+    SHORT_NS = 20000,
+    LONG_NS = 1000000,
+    STUCK_NS = 20000000 /* a seizing that takes longer waits for an exec */
+};
+
+const unsigned long thread_options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
+
+/* ---- seizing ---- */
+
+/* What the handler looks at, of the thread that seizes. Its timer stays: a process can have
+ * thousands of threads. */
+static struct {
+    struct thread *held;
+    size_t count;
+    uint64_t since_ns;
+    pid_t owner; /* the thread that made the timer; a fork has none */
+    timer_t timer;
+    sigjmp_buf away;
+    volatile sig_atomic_t active;
+} seizing;
+
+static void again_in(uint64_t ns)
+{
+    const struct itimerspec when = {.it_value.tv_nsec = (long)ns};
+    timer_settime(seizing.timer, 0, &when, NULL);
+}
+
+/* Waits for those that died, also after they had stopped: an exec kills the other threads. */
+static void bury(struct thread *held, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        siginfo_t about = {0};
+        struct thread *t = &held[i];
+        if (!t->gone && !waitid(P_PID, (id_t)t->tid, &about, WEXITED | WNOHANG | __WALL) &&
+            about.si_pid)
+            t->gone = true;
+    }
+}
+
+/* The kernel makes a seizing wait for an exec of the process, and the exec for the end of its
+ * threads, of which some are held: they are waited for here. The exec may also wait for a file
+ * that the process chose: that has a bound. The kernel begins an interrupted seizing again, so it
+ * is left by a jump. */
+static void on_stuck(int number)
+{
+    const int saved = errno;
+    (void)number;
+    if (!seizing.active)
+        return;
+    bury(seizing.held, seizing.count);
+    again_in(STUCK_NS);
+    if (thread_asked_to_end() ||
+        clock_monotonic_ns() - seizing.since_ns > THREAD_SEIZE_MS * 1000000ull) {
+        seizing.active = 0;
+        siglongjmp(seizing.away, 1);
+    }
+    errno = saved;
+}
+
+static bool has_timer(void)
+{
+    const struct sigaction handled = {.sa_handler = on_stuck, .sa_flags = SA_RESTART};
+    struct sigevent to = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGURG};
+    const pid_t self = (pid_t)syscall(SYS_gettid);
+    if (seizing.owner == self)
+        return true;
+    to._sigev_un._tid = self; // NOLINT(bugprone-reserved-identifier)
+    if (timer_create(CLOCK_MONOTONIC, &to, &seizing.timer))
+        return false;
+    sigaction(SIGURG, &handled, NULL);
+    seizing.owner = self;
+    return true;
+}
+
+/* After a jump: it may have been seized. */
+static bool is_traced(pid_t tid)
+{
+    siginfo_t about;
+    return !waitid(P_PID, (id_t)tid, &about, WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL);
+}
+
+static int seize(pid_t tid, struct thread *held, size_t count)
+{
+    sigset_t one, before;
+    volatile int number = 0;
+    if (!has_timer())
+        return errno;
+    seizing.held = held;
+    seizing.count = count;
+    seizing.since_ns = clock_monotonic_ns();
+    sigemptyset(&one);
+    sigaddset(&one, SIGURG);
+    pthread_sigmask(SIG_UNBLOCK, &one, &before);
+    if (!sigsetjmp(seizing.away, 0)) {
+        seizing.active = 1;
+        again_in(STUCK_NS);
+        if (ptrace(PTRACE_SEIZE, tid, NULL, thread_options))
+            number = errno;
+        seizing.active = 0;
+    } else if (!is_traced(tid)) {
+        number = EBUSY;
+    }
+    again_in(0);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return number;
+}
+
+int thread_seize(struct thread *t, pid_t tid, struct thread *held, size_t count)
+{
+    *t = (struct thread){.tid = tid};
+    const int number = seize(tid, held, count);
+    if (!number)
+        ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+    return number;
+}
+
+/* ---- stops ---- */
+
+bool thread_stops(int signal)
+{
+    return signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+}
+
+void thread_note(struct thread *t, pid_t got, int status)
+{
+    const int event = status >> 16;
+    if (got != t->tid || !WIFSTOPPED(status)) {
+        t->gone = true;
+    } else if (event == PTRACE_EVENT_EXEC) { /* the new image goes on as if nothing had been */
+        ptrace(PTRACE_DETACH, t->tid, NULL, NULL);
+        t->gone = t->executed = true;
+    } else {
+        t->stopped = true;
+        t->group = event == PTRACE_EVENT_STOP && thread_stops(WSTOPSIG(status));
+        if (!event && WSTOPSIG(status) != THREAD_CALL_STOP)
+            t->signal = WSTOPSIG(status);
+    }
+}
+
+static bool look(struct thread *t, int *status)
+{
+    if (t->stopped || t->gone)
+        return true;
+    const pid_t got = waitpid(t->tid, status, __WALL | WNOHANG);
+    if (got == 0 || (got < 0 && errno == EINTR))
+        return false;
+    thread_note(t, got, *status);
+    return true;
+}
+
+bool thread_look(struct thread *t)
+{
+    int status = 0;
+    return look(t, &status);
+}
+
+bool thread_asked_to_end(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    sigset_t pending;
+    sigpending(&pending);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct sigaction now;
+        if (sigismember(&pending, ends[i]) && !sigaction(ends[i], NULL, &now) &&
+            now.sa_handler != SIG_IGN)
+            return true;
+    }
+    return false;
+}
+
+static bool await(struct thread *t, int *status, uint64_t until_ns, bool ends)
+{
+    for (unsigned looks = 0; !look(t, status); looks++) {
+        const struct timespec brief = {.tv_nsec = looks < SHORT_LOOKS ? SHORT_NS : LONG_NS};
+        if (clock_monotonic_ns() > until_ns || (ends && thread_asked_to_end()))
+            return false;
+        nanosleep(&brief, NULL);
+    }
+    return true;
+}
+
+bool thread_await(struct thread *t, uint64_t until_ns)
+{
+    int status = 0;
+    return await(t, &status, until_ns, true);
+}
+
+const struct thread *thread_await_all(struct thread *t, size_t count, uint64_t until_ns)
+{
+    for (unsigned looks = 0;; looks++) {
+        const struct timespec brief = {.tv_nsec = looks < SHORT_LOOKS ? SHORT_NS : LONG_NS};
+        const struct thread *runs = NULL;
+        if (looks % SHORT_LOOKS == SHORT_LOOKS - 1)
+            bury(t, count);
+        for (size_t i = 0; i < count; i++)
+            if (!thread_look(&t[i]) && !runs)
+                runs = &t[i];
+        if (!runs || clock_monotonic_ns() > until_ns || thread_asked_to_end())
+            return runs;
+        nanosleep(&brief, NULL);
+    }
+}
+
+bool thread_await_status(struct thread *t, int *status, uint64_t until_ns)
+{
+    t->stopped = false;
+    return await(t, status, until_ns, false);
+}
+
+bool thread_registers(struct thread *t)
+{
+    if (t->gone || ptrace(PTRACE_GETREGS, t->tid, NULL, &t->registers))
+        return false;
+    if (!t->signal && arch_stop_undo(&t->registers))
+        ptrace(PTRACE_SETREGS, t->tid, NULL, &t->registers);
+    return true;
+}
+
+bool thread_in_sequence(const struct handle *h, pid_t tid)
+{
+    struct {
+        uint64_t pointer;
+        uint32_t size, signature, flags, pad;
+    } rseq = {0};
+    uint64_t section = 0;
+    if (ptrace((enum __ptrace_request)0x420f, tid, sizeof rseq, &rseq) < 0)
+        return errno != EIO && errno != EINVAL; /* a kernel that cannot say has none to ask for */
+    return rseq.pointer && (!handle_read(h, rseq.pointer + RSEQ_CS_OFFSET, &section, 8) || section);
+}
+
+/* ---- letting go ---- */
+
+/* An exec of another thread of the process, and what seizes that, wait for a dead one to be waited
+ * for. */
+static void reap(pid_t tid, uint64_t until_ns)
+{
+    for (unsigned looks = 0;; looks++) {
+        int status;
+        const struct timespec brief = {.tv_nsec = looks < SHORT_LOOKS ? SHORT_NS : LONG_NS};
+        const pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+        if ((got < 0 && errno != EINTR) || (got == tid && !WIFSTOPPED(status)) ||
+            clock_monotonic_ns() > until_ns)
+            return;
+        if (got == tid) /* it lives, and is not ours any more */
+            ptrace(PTRACE_DETACH, tid, NULL, NULL);
+        else
+            nanosleep(&brief, NULL);
+    }
+}
+
+void thread_let_go(struct thread *t, uint64_t until_ns)
+{
+    if (t->gone || ptrace(PTRACE_DETACH, t->tid, NULL, (void *)(intptr_t)t->signal)) // NOLINT
+        reap(t->tid, until_ns);
+    t->stopped = false;
+    t->gone = true;
+}
