@@ -51,4 +51,7 @@ enum mlw_unseen {
 /* The beginning of the note of a reason that is a literal; the module follows. */
 #define MLW_UNSEEN_BEGIN(reason) MLW_UNSEEN_NOTE reason "): "
 
+/* The module of LIBC_BEHIND. */
+#define MLW_UNSEEN_LIBC "libc.so.6"
+
 #endif

@@ -307,6 +307,8 @@ static void say_unseen(struct recording *r, struct image *m, struct tlv *t)
             if (i == MLW_UNSEEN_NAMESPACE)
                 snprintf(module, sizeof module, "%.*s", (int)sizeof e->unseen_module,
                          e->unseen_module);
+            else if (i == MLW_UNSEEN_LIBC_BEHIND)
+                strcpy(module, MLW_UNSEEN_LIBC);
             else
                 snprintf(module, sizeof module, "%.*s", (int)sizeof e->unseen_allocator,
                          e->unseen_allocator);

@@ -13,7 +13,7 @@
 #include "preload/guest/bindings.h"
 #include "preload/guest/module.h"
 
-static struct {
+struct set {
     const struct binding *list;
     unsigned count;
     enum bindings_where where;
@@ -24,52 +24,70 @@ static struct {
     uint64_t own;                    /* an address of ours, by which our module is known */
     struct module_pages pages;
     bool to_ours;
-} work;
+};
+/* The allocator's functions; and the C library's, where another allocator stands before them. */
+static struct set program, libc;
 
 /* ---- finding ---- */
 
+static bool is_file(const struct dl_phdr_info *info, const char *begin)
+{
+    const char *slash = strrchr(info->dlpi_name, '/');
+    return slash && !strncmp(slash + 1, begin, strlen(begin));
+}
+
 static int find_in(struct dl_phdr_info *info, size_t size, void *arg)
 {
+    struct set *w = arg;
     struct module m;
-    (void)size, (void)arg;
-    if (module_holds(info, work.own)) {
-        work.behind = true;
+    (void)size;
+    if (module_holds(info, w->own)) {
+        w->behind = true;
         return 0;
     }
-    if ((work.where == BINDINGS_BEHIND && !work.behind) || !module_read(info, &m))
+    if ((w->where != BINDINGS_FIRST && !w->behind) ||
+        (w->where == BINDINGS_LIBC && !is_file(info, "libc.so")) || !module_read(info, &m))
         return 0;
-    for (unsigned i = 0; i < work.count; i++) {
-        if (work.original[i])
+    for (unsigned i = 0; i < w->count; i++) {
+        if (w->original[i])
             continue;
-        const struct binding *b = &work.list[i];
+        const struct binding *b = &w->list[i];
         const Elf64_Sym *s = module_default(&m, b->name);
         if (!s && b->original) /* libc_malloc_debug.so has other versions alone (next.c) */
             s = module_function(&m, b->name, 0);
         if (!s)
             continue;
         const uint64_t at = info->dlpi_addr + s->st_value;
-        work.base[i] = info->dlpi_addr;
-        work.original[i] = at;
-        work.lowest = !work.lowest || at < work.lowest ? at : work.lowest;
-        work.highest = at > work.highest ? at : work.highest;
+        w->base[i] = info->dlpi_addr;
+        w->original[i] = at;
+        w->lowest = !w->lowest || at < w->lowest ? at : w->lowest;
+        w->highest = at > w->highest ? at : w->highest;
     }
     return 0;
 }
 
+static bool find(struct set *w, enum bindings_where where)
+{
+    w->own = (uint64_t)w->list[0].to;
+    w->where = where;
+    if (w->count > BINDINGS_MAX)
+        return false;
+    dl_iterate_phdr(find_in, w); /* in the order in which names are searched for */
+    for (unsigned i = 0; i < w->count; i++)
+        if (w->list[i].needed && !w->original[i])
+            return false;
+    return true;
+}
+
 bool bindings_find(enum bindings_where where)
 {
-    work.list = entry_bindings(&work.count);
-    work.own = (uint64_t)work.list[0].to;
-    work.where = where;
-    if (work.count > BINDINGS_MAX)
+    program.list = entry_bindings(&program.count);
+    if (!find(&program, where))
         return false;
-    dl_iterate_phdr(find_in, 0); /* in the order in which names are searched for */
-    for (unsigned i = 0; i < work.count; i++) {
-        const struct binding *b = &work.list[i];
-        if (b->needed && !work.original[i])
-            return false;
-        if (b->original && work.original[i] &&
-            (uint64_t)next_behind(b->original) != work.original[i])
+    for (unsigned i = 0; i < program.count; i++) {
+        const struct binding *b = &program.list[i];
+        if (b->original && program.original[i] &&
+            (uint64_t)next_behind(b->original) != program.original[i])
             return false;
     }
     return true;
@@ -77,9 +95,9 @@ bool bindings_find(enum bindings_where where)
 
 void *bindings_original(const char *name)
 {
-    for (unsigned i = 0; i < work.count; i++)
-        if (!strcmp(work.list[i].name, name))
-            return (void *)work.original[i];
+    for (unsigned i = 0; i < program.count; i++)
+        if (!strcmp(program.list[i].name, name))
+            return (void *)program.original[i];
     return 0;
 }
 
@@ -94,68 +112,62 @@ void *next_symbol(const char *name)
 
 /* ---- changing ---- */
 
-static uint64_t from(unsigned i)
+static uint64_t from(const struct set *w, unsigned i)
 {
-    return work.to_ours ? work.original[i] : (uint64_t)work.list[i].to;
+    return w->to_ours ? w->original[i] : (uint64_t)w->list[i].to;
 }
 
-static uint64_t to(unsigned i)
+static uint64_t to(const struct set *w, unsigned i)
 {
-    return work.to_ours ? (uint64_t)work.list[i].to : work.original[i];
+    return w->to_ours ? (uint64_t)w->list[i].to : w->original[i];
 }
 
 /* The number of the binding that a word of this value has to do with; count: none. */
-static unsigned bound(uint64_t value)
+static unsigned bound(const struct set *w, uint64_t value)
 {
     unsigned i = 0;
-    if (work.to_ours && (value < work.lowest || value > work.highest))
-        return work.count;
-    while (i < work.count && !(work.original[i] && value == from(i)))
+    if (w->to_ours && (value < w->lowest || value > w->highest))
+        return w->count;
+    while (i < w->count && !(w->original[i] && value == from(w, i)))
         i++;
     return i;
 }
 
-static bool is_allocator(const struct dl_phdr_info *info)
+static bool is_allocator(const struct set *w, const struct dl_phdr_info *info)
 {
-    for (unsigned i = 0; i < work.count; i++)
-        if (work.original[i] && work.base[i] == info->dlpi_addr)
+    for (unsigned i = 0; i < w->count; i++)
+        if (w->original[i] && w->base[i] == info->dlpi_addr)
             return true;
     return false;
 }
 
-static void change_relocated(const struct module *m)
+static void change_relocated(struct set *w, const struct module *m)
 {
     for (unsigned table = 0; table < 2; table++) {
         for (uint64_t i = 0; i < m->count[table]; i++) {
             const uint64_t at = module_word(m, &m->relocations[table][i]);
             if (!at || !module_holds(m->info, at))
                 continue;
-            const unsigned k = bound(*(const volatile uint64_t *)at);
-            if (k < work.count)
-                module_write(&work.pages, m->info, at, to(k));
+            const unsigned k = bound(w, *(const volatile uint64_t *)at);
+            if (k < w->count)
+                module_write(&w->pages, m->info, at, to(w, k));
         }
     }
 }
 
 /* The dynamic linker keeps the four functions in words that it has found by itself. */
-static void change_linker(const struct dl_phdr_info *info)
+static void change_linker(struct set *w, const struct dl_phdr_info *info)
 {
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const Elf64_Phdr *p = &info->dlpi_phdr[i];
         const uint64_t start = (info->dlpi_addr + p->p_vaddr + 7) & ~7ull,
                        end = info->dlpi_addr + p->p_vaddr + p->p_memsz;
         for (uint64_t at = start; p->p_type == PT_GNU_RELRO && at + 8 <= end; at += 8) {
-            const unsigned k = bound(*(const volatile uint64_t *)at);
-            if (k < work.count)
-                module_write(&work.pages, info, at, to(k));
+            const unsigned k = bound(w, *(const volatile uint64_t *)at);
+            if (k < w->count)
+                module_write(&w->pages, info, at, to(w, k));
         }
     }
-}
-
-static bool is_linker(const struct dl_phdr_info *info)
-{
-    const char *slash = strrchr(info->dlpi_name, '/');
-    return slash && !strncmp(slash, "/ld-linux", 9);
 }
 
 /* Symbols of one module that are to be changed, and into which binding. */
@@ -167,9 +179,9 @@ struct changes {
 static struct changes changes;
 
 /* Every version of that name which leads to the function. */
-static void add_symbols(const struct module *m, const char *name, unsigned k)
+static void add_symbols(const struct set *w, const struct module *m, const char *name, unsigned k)
 {
-    const uint64_t value = from(k) - m->info->dlpi_addr;
+    const uint64_t value = from(w, k) - m->info->dlpi_addr;
     Elf64_Sym *s = 0;
     while ((s = module_function(m, name, s)))
         if (s->st_value == value && changes.count < sizeof changes.binding) {
@@ -181,24 +193,24 @@ static void add_symbols(const struct module *m, const char *name, unsigned k)
 /* Those to come find what the symbol table says. glibc has further names for its functions, and
  * allocators that stand for it have them, too. In a process that runs these call themselves by such
  * names, and would be seen twice. */
-static void change_symbols(const struct module *m)
+static void change_symbols(struct set *w, const struct module *m)
 {
     const uint64_t base = m->info->dlpi_addr;
     uint64_t low = UINT64_MAX, high = 0;
     changes.count = 0;
-    for (unsigned k = 0; k < work.count; k++) {
+    for (unsigned k = 0; k < w->count; k++) {
         char further[32] = "__libc_";
-        const char *name = work.list[k].name;
-        if (!work.original[k] || work.base[k] != base)
+        const char *name = w->list[k].name;
+        if (!w->original[k] || w->base[k] != base)
             continue;
-        add_symbols(m, name, k);
-        if ((!next_facts.glibc && work.where == BINDINGS_FIRST) ||
+        add_symbols(w, m, name, k);
+        if ((!next_facts.glibc && w->where == BINDINGS_FIRST) ||
             strlen(name) >= sizeof further - strlen(further))
             continue;
         strcpy(further + strlen(further), name);
-        add_symbols(m, further, k);
+        add_symbols(w, m, further, k);
         if (!strcmp(name, "free"))
-            add_symbols(m, "cfree", k);
+            add_symbols(w, m, "cfree", k);
     }
     for (unsigned i = 0; i < changes.count; i++) {
         const uint64_t at = (uint64_t)changes.symbol[i];
@@ -207,39 +219,43 @@ static void change_symbols(const struct module *m)
     }
     if (!changes.count)
         return;
-    if (!module_open(&work.pages, m->info, low, high + sizeof(Elf64_Sym))) {
-        work.pages.failed = true;
+    if (!module_open(&w->pages, m->info, low, high + sizeof(Elf64_Sym))) {
+        w->pages.failed = true;
         return;
     }
     for (unsigned i = 0; i < changes.count; i++)
-        module_write(&work.pages, m->info, (uint64_t)&changes.symbol[i]->st_value,
-                     to(changes.binding[i]) - base);
+        module_write(&w->pages, m->info, (uint64_t)&changes.symbol[i]->st_value,
+                     to(w, changes.binding[i]) - base);
 }
 
 static int change_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
+    struct set *w = arg;
     struct module m;
-    (void)size, (void)arg;
-    if (module_holds(info, work.own) || !module_read(info, &m))
+    (void)size;
+    if (module_holds(info, w->own) || !module_read(info, &m))
         return 0;
-    const bool allocator = is_allocator(info);
+    const bool allocator = is_allocator(w, info);
     if (allocator)
-        change_symbols(&m);
-    if (!(work.where == BINDINGS_BEHIND && (allocator || is_linker(info))))
-        change_relocated(&m);
-    if (work.where == BINDINGS_FIRST && is_linker(info))
-        change_linker(info);
-    module_close(&work.pages);
+        change_symbols(w, &m);
+    if (w->where == BINDINGS_FIRST ||
+        !(allocator || is_allocator(&program, info) || is_file(info, "ld-linux")))
+        change_relocated(w, &m);
+    if (w->where == BINDINGS_FIRST && is_file(info, "ld-linux"))
+        change_linker(w, info);
+    module_close(&w->pages);
     return 0;
 }
 
-long bindings_change(bool to_ours)
+static long change(struct set *w, bool to_ours)
 {
-    memset(&work.pages, 0, sizeof work.pages);
-    work.to_ours = to_ours;
-    dl_iterate_phdr(change_module, 0);
-    return work.pages.failed ? -1 : work.pages.changed;
+    memset(&w->pages, 0, sizeof w->pages);
+    w->to_ours = to_ours;
+    dl_iterate_phdr(change_module, w);
+    return w->pages.failed ? -1 : w->pages.changed;
 }
+
+long bindings_change(bool to_ours) { return change(&program, to_ours); }
 
 enum bindings_led bindings_lead(void)
 {
@@ -249,4 +265,16 @@ enum bindings_led bindings_lead(void)
         return BINDINGS_LED;
     bindings_change(false);
     return BINDINGS_REFUSED;
+}
+
+void bindings_lead_libc(const struct binding *list, unsigned count)
+{
+    libc.list = list;
+    libc.count = count;
+    if (!find(&libc, BINDINGS_LIBC))
+        return;
+    for (unsigned i = 0; i < count; i++)
+        *list[i].original = (void *)libc.original[i];
+    if (change(&libc, true) < 0)
+        change(&libc, false);
 }

@@ -33,10 +33,11 @@ HIDDEN const struct binding *entry_bindings(unsigned *count);
     {#name, entry_##name, (found) == NEXT_NEVER ? 0 : (void **)&next.name, (found) == NEXT_FIRST},
 
 enum bindings_where {
-    BINDINGS_FIRST, /* the first definitions in the search order: of a library that has no place in
-                       it */
-    BINDINGS_BEHIND /* the first behind us: of a preloaded library. The allocator's own words and
-                       the dynamic linker's stay: they were bound with us in place */
+    BINDINGS_FIRST,  /* the first definitions in the search order: of a library that has no place in
+                        it */
+    BINDINGS_BEHIND, /* the first behind us: of a preloaded library. The allocator's own words and
+                        the dynamic linker's stay: they were bound with us in place */
+    BINDINGS_LIBC    /* the C library's, in the same way */
 };
 /* Finds what the program's calls lead to. False: a needed one is missing, or it is not what `next`
  * has, and blocks would be two allocators'. */
@@ -54,5 +55,9 @@ enum bindings_led {
     BINDINGS_REFUSED  /* the kernel refused the change; all is as it was */
 };
 HIDDEN enum bindings_led bindings_lead(void);
+/* After that, where another allocator than glibc's stands behind us: the C library's own functions,
+ * for modules that call them in spite of it. Each `original` (not NULL, and needed) is filled in
+ * before the first word leads to ours; where they cannot be found or changed, nothing is. */
+HIDDEN void bindings_lead_libc(const struct binding *list, unsigned count);
 
 #endif

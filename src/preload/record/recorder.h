@@ -235,6 +235,8 @@ HIDDEN void joins_note(const char *path);
 
 /* The facts that hold once the process has joined. */
 HIDDEN void unseen_begin(void);
+/* Once, after bindings_lead: calls of the C library's malloc that another allocator hides. */
+HIDDEN void past_begin(void);
 /* Those that came since; before modules go, and at the end. */
 HIDDEN void unseen_look(void);
 /* The note of that enum mlw_unseen. False: it is none of this process. Without a parent, which

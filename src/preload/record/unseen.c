@@ -84,7 +84,9 @@ bool unseen_note(unsigned reason, char note[UNSEEN_NOTE_BYTES])
     const struct mlw_process *p = recorder.process;
     if (!(p->unseen & 1u << reason))
         return false;
-    const char *module = reason == MLW_UNSEEN_NAMESPACE ? p->unseen_module : p->unseen_allocator;
+    const char *module = reason == MLW_UNSEEN_NAMESPACE     ? p->unseen_module
+                         : reason == MLW_UNSEEN_LIBC_BEHIND ? MLW_UNSEEN_LIBC
+                                                            : p->unseen_allocator;
     const size_t n = strlen(begin[reason]);
     memcpy(note, begin[reason], n);
     memcpy(note + n, module, strlen(module) + 1);
