@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -229,6 +230,20 @@ unsigned proc_status_numbers(const char *text, const char *name, unsigned long *
     }
     return n;
 }
+
+bool proc_is_zombie(pid_t pid)
+{
+    char status[8192];
+    unsigned long threads = 1;
+    struct proc_stat stat;
+    if (!proc_stat(pid, &stat) || (stat.state != 'Z' && stat.state != 'X'))
+        return false;
+    if (proc_read(pid, "status", status, sizeof status) > 0)
+        proc_status_numbers(status, "Threads:", &threads, 1);
+    return threads <= 1;
+}
+
+bool proc_has_ended(pid_t pid) { return (kill(pid, 0) && errno == ESRCH) || proc_is_zombie(pid); }
 
 /* ---- environ ---- */
 

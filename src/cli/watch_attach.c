@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/proc.h"
 #include "inject/inject.h"
 #include "inspect/library.h"
 #include "trust/process.h"
@@ -32,7 +33,7 @@ static int attach(struct watch_attach *a, pid_t pid, struct error *err)
         inspect_find_library("libmallow-watch.so", preload, err))
         return -1;
     const struct inject_options options = {
-        .library = library, .preload = preload, .period = a->period};
+        .library = library, .preload = preload, .period = a->period, .reader = getpid()};
     if (inject_begin(pid, &options, &result, err))
         return -1;
     remember(a, pid);
@@ -71,7 +72,7 @@ int watch_attach(struct watch_attach *a, const pid_t *pids, size_t count, const 
 {
     for (size_t i = 0; i < count; i++) {
         struct maps m;
-        if (kill(pids[i], 0) && errno == ESRCH) /* the memory that the dead left is read */
+        if (proc_has_ended(pids[i])) /* the memory that the dead left is read */
             continue;
         if (maps_read(pids[i], &m, err)) {
             refuse_better(pids[i], err);

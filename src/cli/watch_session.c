@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/human.h"
 #include "base/plural.h"
 #include "cli/output.h"
@@ -309,6 +310,7 @@ static int attach_and_watch(struct watching *w, struct watch_options *options,
                             struct watch_result *result, struct error *err)
 {
     const struct watch_cli *o = w->o;
+    options->since_ns = clock_monotonic_ns();
     int bad = o->how == WATCH_PRELOADED
                   ? 0
                   : watch_attach(&w->attach, options->pids, options->pid_count, o->guard, err);

@@ -36,11 +36,12 @@ struct mlw_attach { /* 1,216 bytes */
     uint32_t slots;   /* bindings that were changed, or changed back; written by the library */
     uint32_t measure; /* not 0: the library asks the allocator for `bytes` */
     uint32_t
-        stay_ms;    /* when all is done, the thread stays so long to be put back by the injector */
-    uint32_t busy;  /* end: threads are in the middle of a call, and what they use stays open: to
-                       be asked again; written by the library */
-    uint64_t token; /* of the answer */
-    uint32_t reserved[2];
+        stay_ms;     /* when all is done, the thread stays so long to be put back by the injector */
+    uint32_t busy;   /* end: threads are in the middle of a call, and what they use stays open: to
+                        be asked again; written by the library */
+    uint64_t token;  /* of the answer */
+    uint32_t reader; /* who reads the samples, a process id */
+    uint32_t reserved;
     uint64_t blocks, bytes; /* that are there at the beginning; UINT64_MAX: not known */
     char preload[1024]; /* what programs that the process starts are to load; "": not followed */
     char

@@ -12,8 +12,9 @@
  *   2. Without that variable, or where the directory cannot be written to (another user, another
  *      root), /dev/shm/mallow-watch-PID-CLOCK; `mallow watch -p PID` finds it in /proc/PID/maps
  *      (open it under /proc/PID/root). The process removes it at its normal end, unless a living
- *      reader has entered itself (reader_pid). After kill -9 or a crash it stays, to be read, and
- * to be removed by its reader.
+ *      reader has entered itself (reader_pid), there or in the process that forked or started it:
+ *      that reader looks for children, and a child may end before. After kill -9 or a crash it
+ * stays, to be read, and to be removed by its reader.
  *   3. Where /dev/shm cannot be used, memfd "mallow-watch": /proc/PID/fd/N links to
  *      "/memfd:mallow-watch (deleted)"; so does /proc/PID/map_files/START-END (root).
  * The child of a fork makes a segment of its own at the first sampled call of its; it begins with
@@ -68,6 +69,10 @@
 #define MLW_ENV_WATCH_ON_ERROR   "MALLOW_WATCH_ON_ERROR"   /* continue (default), die */
 #define MLW_ENV_WATCH_MEMORY     "MALLOW_WATCH_MEMORY" /* bound of the library's own memory; 4M */
 #define MLW_ENV_WATCH_SEED       "MALLOW_WATCH_SEED"   /* a number: draws that can be repeated */
+
+/* For programs that a watched process starts: the reader that it has, who finds their memory, too.
+ */
+#define MLW_ENV_WATCH_READER "MALLOW_WATCH_READER"
 
 #define MLW_WATCH_PERIOD_DEFAULT (512u << 10)
 #define MLW_WATCH_PERIOD_MIN     1u /* every byte, that is every block of 1 byte or more, nearly */

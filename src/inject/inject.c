@@ -304,6 +304,7 @@ static int call_library(struct work *w, struct error *err)
                            .period = w->o ? w->o->period : 0,
                            .stay_ms = STAY_MS,
                            .token = clock_monotonic_ns(),
+                           .reader = w->o ? (uint32_t)w->o->reader : 0,
                            .blocks = UINT64_MAX,
                            .bytes = UINT64_MAX,
                            .measure = w->o && w->o->session && is_small(w->pid)};

@@ -105,25 +105,12 @@ static bool is_c_library(const char *path)
     return !strncmp(base, "libc.so", 7) || !strncmp(base, "libc-", 5) || !strncmp(base, "ld-", 3);
 }
 
-/* Its first thread has ended, and there is no other. */
-static bool is_zombie(pid_t pid)
-{
-    char status[8192];
-    unsigned long threads = 1;
-    struct proc_stat stat;
-    if (!proc_stat(pid, &stat) || (stat.state != 'Z' && stat.state != 'X'))
-        return false;
-    if (proc_read(pid, "status", status, sizeof status) > 0)
-        proc_status_numbers(status, "Threads:", &threads, 1);
-    return threads <= 1;
-}
-
 int files_of_process(struct files *f, pid_t pid, struct error *err)
 {
     char exe[PATH_MAX], path[PATH_MAX + 64];
     struct proc_maps maps;
     struct proc_mapping m;
-    if (is_zombie(pid))
+    if (proc_is_zombie(pid))
         return error_set(err, ERROR_UNSUPPORTED,
                          "process %d has ended (it is a zombie) and has no memory any more",
                          (int)pid);

@@ -207,6 +207,17 @@ static bool is_left_unfinished(int dir, const char *name, pid_t pid, const struc
            time(NULL) - st->st_ctime > 2;
 }
 
+/* One that runs, or began and ended since the last look: as a child, else it is left from before.
+ */
+static bool is_wanted(const struct follow *f, const struct watch_process *p)
+{
+    if (f->own)
+        return true;
+    if (p->found_dead)
+        return p->start_ns >= f->since_ns && of_family(f, p);
+    return f->everyone || of_family(f, p);
+}
+
 static bool is_chosen(const struct follow *f, const struct watch_process *p)
 {
     return !f->select || select_process(f->select, p);
@@ -234,7 +245,7 @@ static void look_at_file(struct follow *f, const char *name, struct inner *inner
     p->keeper = f->keeper;
     /* Its name says the same as it does: else each look would find it again. */
     if (process_is_invented(p) || p->segment.head.pid != (uint32_t)pid || p->start_ns != clock ||
-        (!f->own && (p->found_dead || !(f->everyone || of_family(f, p)))) || !is_chosen(f, p)) {
+        !is_wanted(f, p) || !is_chosen(f, p)) {
         p->remove = f->outside; /* only its writer, which has it open, needs it */
         process_close(p);
         return;
@@ -256,7 +267,8 @@ static void scan(struct follow *f)
 
 void follow_begin(struct follow *f, struct follow_listener listener)
 {
-    *f = (struct follow){.listener = listener, .dir = -1, .prefix = ""};
+    *f = (struct follow){
+        .listener = listener, .since_ns = clock_monotonic_ns(), .dir = -1, .prefix = ""};
 }
 
 void follow_session(struct follow *f, int directory)
@@ -284,6 +296,17 @@ static void command_line(pid_t pid, char *out, size_t room)
     for (ssize_t i = 0; i < n; i++)
         if ((unsigned char)out[i] < 0x20)
             out[i] = ' ';
+}
+
+/* Its children's memory will be in the same directory. */
+static void look_beside(struct follow *f, int dir, const char *name, pid_t keeper)
+{
+    if (f->dir >= 0)
+        return;
+    f->dir = fcntl(dir, F_DUPFD_CLOEXEC, 3);
+    f->keeper = keeper;
+    f->prefix =
+        strncmp(name, FOLLOW_FILE_NAME, sizeof FOLLOW_FILE_NAME - 1) ? "" : FOLLOW_FILE_NAME;
 }
 
 /* Segments that a dead process left behind. Returns how many. *held: one of that number is not
@@ -319,6 +342,7 @@ static unsigned adopt_left(struct follow *f, pid_t pid, int dir, const char *pre
         }
         p->asked = true;
         p->keeper = keeper;
+        look_beside(f, dir, e->d_name, keeper);
         found += !add(f, p, err);
     }
     if (d)
@@ -344,9 +368,9 @@ static int not_there(struct follow *f, pid_t pid, struct error *err)
                          "there is no process %d here, but a watched one is called so in another "
                          "pid namespace: give the number by which it goes here",
                          (int)pid);
-    return error_set(err, ERROR_USAGE,
-                     "there is no process %d, and none left its memory behind under that number",
-                     (int)pid);
+    return error_set(err, ERROR_USAGE, "%s %d%s, and none left its memory behind under that number",
+                     proc_is_zombie(pid) ? "process" : "there is no process", (int)pid,
+                     proc_is_zombie(pid) ? " has ended (it is a zombie)" : "");
 }
 
 static int wait_for(struct follow *f, pid_t pid, struct error *err)
@@ -377,43 +401,26 @@ static int open_mapped(struct follow *f, const struct trust_process *who, const 
     }
     if (!status && *place.directory && place.ours)
         (void)follow_session_maker(place.directory, &(*p)->keeper);
-    /* where its children's will be */
-    if (!status && f->dir < 0 && place.dir >= 0) {
-        f->dir = fcntl(place.dir, F_DUPFD_CLOEXEC, 3);
-        f->keeper = (*p)->keeper;
-        f->prefix = strncmp(place.name, FOLLOW_FILE_NAME, sizeof FOLLOW_FILE_NAME - 1)
-                        ? ""
-                        : FOLLOW_FILE_NAME;
-    }
+    if (!status && place.dir >= 0)
+        look_beside(f, place.dir, place.name, (*p)->keeper);
     if (place.dir >= 0)
         close(place.dir);
     return status;
 }
 
-int follow_pid(struct follow *f, pid_t pid, struct error *err)
+/* 1: it runs, and nothing of ours is in it. */
+static int follow_running_pid(struct follow *f, pid_t pid, struct error *err)
 {
     struct maps m;
     struct watch_process *p;
     struct trust_process who;
-    if (kill(pid, 0) && errno == ESRCH)
-        return not_there(f, pid, err);
     if (trust_process(pid, &who, err) || maps_read(pid, &m, err))
         return -1;
     int status = *m.path ? open_mapped(f, &who, &m, &p, err) : 1;
     if (status < 0)
         return -1;
-    if (status && !m.library) {
-        char command[256];
-        command_line(pid, command, sizeof command);
-        return error_set(
-            err, ERROR_UNSUPPORTED,
-            "process %d (%.60s) runs without libmallow-watch.so, which has to be there from its "
-            "start; as it runs, 'mallow record -p %d' records each of its calls, and 'mallow probe "
-            "calls -p %d' counts them by call stack; or start it again as 'mallow watch -- "
-            "%.120s', "
-            "or with the library in LD_PRELOAD",
-            (int)pid, command, (int)pid, (int)pid, command);
-    }
+    if (status && !m.library)
+        return 1;
     if (status) /* it has not sampled anything yet */
         return wait_for(f, pid, err);
     if (find(f, pid, p->start_ns)) {
@@ -422,6 +429,27 @@ int follow_pid(struct follow *f, pid_t pid, struct error *err)
     }
     p->asked = true;
     return add(f, p, err);
+}
+
+int follow_pid(struct follow *f, pid_t pid, struct error *err)
+{
+    char command[256];
+    const int status = proc_has_ended(pid) ? -1 : follow_running_pid(f, pid, err);
+    if (!status)
+        return 0;
+    if (proc_has_ended(pid)) /* maybe during the look */
+        return not_there(f, pid, err);
+    if (status < 0)
+        return -1;
+    command_line(pid, command, sizeof command);
+    return error_set(
+        err, ERROR_UNSUPPORTED,
+        "process %d (%.60s) runs without libmallow-watch.so, which has to be there from its "
+        "start; as it runs, 'mallow record -p %d' records each of its calls, and 'mallow probe "
+        "calls -p %d' counts them by call stack; or start it again as 'mallow watch -- "
+        "%.120s', "
+        "or with the library in LD_PRELOAD",
+        (int)pid, command, (int)pid, (int)pid, command);
 }
 
 /* ---- out of sight ---- */
@@ -543,6 +571,18 @@ static void check(struct follow *f, struct watch_process *p, uint64_t now)
         p->life = WATCH_REPLACED;
 }
 
+/* Returns how many are over that were not when this was called. */
+static uint32_t check_all(struct follow *f, uint64_t now)
+{
+    uint32_t over = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const bool ran = f->items[i]->life == WATCH_RUNNING;
+        check(f, f->items[i], now);
+        over += ran && f->items[i]->life != WATCH_RUNNING;
+    }
+    return over;
+}
+
 void follow_round(struct follow *f, bool find_new)
 {
     uint64_t now = clock_monotonic_ns();
@@ -552,8 +592,14 @@ void follow_round(struct follow *f, bool find_new)
         if (f->waited_count)
             look_at_waited(f);
     }
-    for (uint32_t i = 0; i < f->count; i++)
-        check(f, f->items[i], now);
+    if (check_all(f, now)) {
+        uint32_t known;
+        do { /* children of children that are found */
+            known = f->count;
+            scan(f);
+        } while (f->count > known);
+        (void)check_all(f, now);
+    }
     for (uint32_t i = f->count; i-- > 0;)
         if (f->items[i]->charge.refused || f->items[i]->life == WATCH_REPLACED ||
             (f->items[i]->life == WATCH_ENDED && !f->items[i]->hold))

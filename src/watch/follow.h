@@ -36,10 +36,11 @@ struct follow {
     struct follow_listener listener;
     struct watch_process **items;
     uint32_t count, room;
-    int dir;       /* where new ones are looked for; -1: nowhere */
-    pid_t keeper;  /* of that directory; 0: this watch, or none */
-    bool own;      /* the directory is this watch's: everybody in it is watched */
-    bool everyone; /* all that live and may be read are watched, not only families */
+    uint64_t since_ns; /* by CLOCK_MONOTONIC: children that began and ended since are watched */
+    int dir;           /* where new ones are looked for; -1: nowhere */
+    pid_t keeper;      /* of that directory; 0: this watch, or none */
+    bool own;          /* the directory is this watch's: everybody in it is watched */
+    bool everyone;     /* all that live and may be read are watched, not only families */
     const struct watch_select *select; /* of all those, these; NULL: all */
     bool outside;                      /* its content is not written by the processes themselves */
     const char *prefix;                /* of the names of files in it */
@@ -69,7 +70,8 @@ void follow_containers(struct follow *f);
 int follow_pid(struct follow *f, pid_t pid, struct error *err);
 
 /* Looks for new processes (looking costs a read of the directory: not more often than needed) and
- * for those that ended. */
+ * for those that ended. Where one ended, new ones are looked for in any case: a child that joined
+ * since, and has ended as well, is known by its parent. */
 void follow_round(struct follow *f, bool find_new);
 
 /* Looks below a process for some that sample where follow_round does not see it: in a container

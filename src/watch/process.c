@@ -134,9 +134,10 @@ int process_open(struct watch_process **process, int dir, const char *name, stru
         join(p, &who);
     else if (p->elsewhere)
         p->found_dead = is_gone(p);
-    else if (!trust_process(p->pid, &who, &ignored) && is_of(&s, &who))
+    else if (!trust_process(p->pid, &who, &ignored) && is_of(&s, &who)) {
         join(p, &who);
-    else
+        p->found_dead = is_gone(p); /* a zombie */
+    } else
         p->found_dead = true;
     *process = p;
     return 0;

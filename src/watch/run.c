@@ -745,6 +745,8 @@ struct watch_run *watch_run_new(const struct watch_options *options, struct erro
     r->pressed = pressed;
     r->signals = r->session_dir = -1;
     follow_begin(&r->follow, (struct follow_listener){r, joined, ended, refused});
+    if (options->since_ns)
+        r->follow.since_ns = options->since_ns;
     r->follow.select = options->select;
     return r;
 }

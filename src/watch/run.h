@@ -76,6 +76,7 @@ struct watch_source {
 struct watch_options {
     const pid_t *pids; /* watched, or, when pid_count is 0: */
     size_t pid_count;
+    uint64_t since_ns; /* by CLOCK_MONOTONIC, when they began to be watched; 0: now */
     const struct watch_source *source; /* all processes that it reports; NULL: */
     bool everyone;                     /* all that share memory which may be read; else: */
     char *const *argv;                 /* a program to be run, NULL-terminated, */

@@ -1,10 +1,14 @@
 """The victims of `record`, under libmallow-watch.so: as without it, however much is sampled and
 guarded; and what the segments say adds up."""
+import glob
+import json
 import os
+import subprocess
 import sys
 import unittest
 
 from watchtest import VICTIMS, WatchCase, main, run, victim
+from mallowtest import MALLOW
 from memorygroup import MemoryGroup  # where watchtest looks
 
 ROOT = os.geteuid() == 0
@@ -178,6 +182,21 @@ class Truth(WatchCase):
         name = r.out.decode().strip()
         self.assertTrue(name.startswith("mallow-watch-"), r)
         self.assertFalse(os.path.exists(os.path.join("/dev/shm", name)))
+
+    def test_what_ended_before_its_reader_looked(self):
+        """The reader of the process that started it looks for it, zombie or not. Another's is no child, and is left alone."""
+        for waits in (False, True):
+            with subprocess.Popen([victim("ends"), "return"], env={**os.environ, "LD_PRELOAD": self.env()["LD_PRELOAD"], "MALLOW_WATCH_READER": str(os.getpid())},
+                                  stdout=subprocess.DEVNULL) as p:
+                if waits:
+                    p.wait()
+                else:
+                    os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)
+                r = run([MALLOW, "watch", "--json", "-p", str(p.pid)])
+            self.assertEqual(r.rc, 0, r.err)
+            (final,) = [json.loads(line) for line in r.out.splitlines()]
+            self.assertEqual((final["kind"], final["pid"], final["process"]), ("final", p.pid, "ended"))
+            self.assertEqual(glob.glob(f"/dev/shm/mallow-watch-{p.pid}-*"), [])
 
 
 if __name__ == "__main__":

@@ -32,12 +32,13 @@ static void put_segment_away(void)
 }
 
 /* A new segment takes the place of the one before, or of the memory there, in one step. */
-static bool make_segment(uint64_t period, bool enabled)
+static bool make_segment(uint64_t period, bool enabled, uint32_t reader)
 {
     const struct mlw_watch_settings settings = {
         .epoch = 1,
         .enabled = enabled,
         .period = period ? period : MLW_WATCH_PERIOD_DEFAULT,
+        .reader_pid = reader,
     };
     struct mlw_watch *old = watcher.segment;
     const uint64_t bytes = watcher.plan.bytes;
@@ -116,7 +117,7 @@ static enum mlw_attach_result begin(struct mlw_attach *a)
     }
     watcher.generation++;
     calls_forget();
-    if (!make_segment(a->period, true)) {
+    if (!make_segment(a->period, true, a->reader)) {
         watcher.off = true;
         return MLW_ATTACH_NO_SEGMENT;
     }
@@ -195,10 +196,11 @@ static void join_after_fork(void)
     struct mlw_watch *old = watcher.segment;
     const uint64_t period = old->settings.period;
     const uint32_t enabled = old->settings.enabled;
+    const uint32_t reader = __atomic_load_n(&old->settings.reader_pid, __ATOMIC_RELAXED);
     watcher.pid = (uint32_t)sys_getpid();
     watcher.forked_from = watcher.start_ns;
     watcher.generation++;
-    if (!make_segment(period, enabled)) { /* the parent's is not written to */
+    if (!make_segment(period, enabled, reader)) { /* the parent's is not written to */
         put_segment_away();
         watcher.off = true;
         return;
@@ -282,7 +284,7 @@ void guest_exec(const char *path)
     watch_ending(MLW_WATCH_EXEC, 0);
 }
 
-const char *guest_hand_on(void) { return 0; }
+const char *guest_hand_on(void) { return watch_ready() ? watch_reader_assignment() : 0; }
 void guest_not_handed(void) {}
 void guest_spawned(const char *path) { (void)path; }
 

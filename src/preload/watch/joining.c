@@ -53,6 +53,17 @@ enum watch_claim watch_claim_left(volatile uint32_t *word, uint32_t holder)
                : CLAIM_BUSY;
 }
 
+const char *watch_reader_assignment(void)
+{
+    static char assignment[sizeof MLW_ENV_WATCH_READER + 24]; /* each thread writes the same */
+    const struct mlw_watch *w = watcher.segment;
+    const uint32_t reader = w ? __atomic_load_n(&w->settings.reader_pid, __ATOMIC_RELAXED) : 0;
+    if (!reader)
+        return 0;
+    *watch_decimal(stpcpy(assignment, MLW_ENV_WATCH_READER "="), reader) = 0;
+    return assignment;
+}
+
 char *watch_decimal(char *to, uint64_t v)
 {
     char digits[20];
@@ -107,7 +118,6 @@ bool watch_make_segment(const struct mlw_watch_settings *settings, const char *s
     w->range_end = guard_range.start + guard_range.bytes;
     w->unguarded = watcher.unguarded;
     w->settings = *settings;
-    w->settings.reader_pid = 0;
     unwind_program_path(w->exe, sizeof w->exe);
     watch_read_file(SELF_COMMAND, w->command, sizeof w->command - 1);
     watcher.segment = w;

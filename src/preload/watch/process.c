@@ -138,6 +138,9 @@ static void read_settings(struct mlw_watch_settings *to)
         to->on_error = MLW_WATCH_DIE;
     else if (s && strcmp(s, "continue") != 0)
         not_understood(MLW_ENV_WATCH_ON_ERROR);
+    uint64_t reader;
+    if ((s = guest_setting(MLW_ENV_WATCH_READER)) && parse_size(s, &reader))
+        to->reader_pid = (uint32_t)reader;
     to->epoch = 1;
 }
 
@@ -330,7 +333,12 @@ void guest_exec(const char *path)
     watch_ending(MLW_WATCH_EXEC, 0);
 }
 
-const char *guest_hand_on(void) { return 0; }
+/* The maker of a session finds all that is in its directory. */
+const char *guest_hand_on(void)
+{
+    return watch_wiped.joined && !watcher.off && !watcher.in_session ? watch_reader_assignment()
+                                                                     : 0;
+}
 void guest_not_handed(void) {}
 void guest_spawned(const char *path) { (void)path; }
 void guest_exec_failed(void)

@@ -119,6 +119,8 @@ HIDDEN void *watch_map(size_t bytes);
 HIDDEN bool watch_has_reader(void);
 /* The end: state EXITED or EXEC; the file is removed when no reader waits for it. */
 HIDDEN void watch_ending(uint32_t state, uint32_t status);
+/* The reader of this process, for programs that it starts (guest_hand_on); NULL: it has none. */
+HIDDEN const char *watch_reader_assignment(void);
 /* A decimal or hexadecimal number at `to`; returns its end. */
 HIDDEN char *watch_decimal(char *to, uint64_t v);
 
