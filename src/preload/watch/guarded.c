@@ -51,6 +51,14 @@ void guarded_refuse(uint32_t reasons)
         __atomic_store_n(&watcher.segment->unguarded, now, __ATOMIC_RELAXED);
 }
 
+bool guarded_look(void)
+{
+    const bool second = has_namespaces();
+    if (second)
+        guarded_refuse(MLW_WATCH_UNGUARDED_NAMESPACE);
+    return second;
+}
+
 /* ---- making one ---- */
 
 /* A program that gets no more memory counts on the blocks that it has released, also on ours. */
@@ -72,11 +80,7 @@ void *guarded_make(const struct call *c)
 {
     if (watcher.unguarded || !guard_range.bytes || !watch_ready() || !is_drawn())
         return 0;
-    if (has_namespaces()) {
-        guarded_refuse(MLW_WATCH_UNGUARDED_NAMESPACE);
-        return 0;
-    }
-    if (!fault_install())
+    if (guarded_look() || !fault_install())
         return 0;
     const uint32_t index = tables_take_sample();
     if (index == NO_INDEX)

@@ -277,6 +277,7 @@ void watch_ending(uint32_t state, uint32_t status)
     /* vfork's child shares our memory: it is not the process that joined */
     if (!sys_closed && (uint32_t)sys_getpid() != watcher.pid)
         return;
+    (void)guarded_look();
     if (guarded_check())
         error_consequence();
     watcher.segment->exit_status = status;
@@ -355,6 +356,8 @@ INTERPOSED(int, dlclose, void *handle)
     static int (*real)(void *);
     if (!real)
         real = (int (*)(void *))(uintptr_t)next_symbol("dlclose");
+    if (watch_ready())
+        (void)guarded_look();
     int r = real(handle);
     if (watch_ready()) {
         int saved = errno;

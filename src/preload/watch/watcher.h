@@ -409,6 +409,9 @@ HIDDEN bool guarded_moves(watch_move *real, unsigned at, bool releases, uint64_t
 HIDDEN void guarded_refuse(uint32_t reasons);
 /* Once, at the start: where namespaces are listed. */
 HIDDEN void guarded_begin(void);
+/* Whether the program has a second namespace now, which `unguarded` says from then on: asked before
+ * a block is guarded, before a module goes, and at the end. */
+HIDDEN bool guarded_look(void);
 /* The process ends: bytes beside guarded blocks that are still live are looked at. Whether an error
  * was found and reported. */
 HIDDEN bool guarded_check(void);
