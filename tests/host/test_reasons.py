@@ -1,6 +1,5 @@
 """What the recorder does not see is named with the reason that holds; programs that bring libraries or settings of their own
 keep them; and `heap` says what it could not read."""
-import glob
 import os
 import shutil
 import subprocess
@@ -8,7 +7,7 @@ import sys
 import time
 import unittest
 
-from mallowtest import LIBRARY, MALLOW, Case, main, run, victim
+from mallowtest import LIBRARY, MALLOW, Case, library, main, run, victim
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 FREED_BY_CTYPES = """import ctypes
@@ -21,13 +20,6 @@ for p in rows:
 print("ok")
 """
 as_root = unittest.skipUnless(os.geteuid() == 0, "SKIPPED, LOUDLY: needs root")
-
-
-def library(name):
-    found = glob.glob(f"/usr/lib/*/{name}") + glob.glob(f"/lib/*/{name}")
-    if not found:
-        raise unittest.SkipTest(f"SKIPPED, LOUDLY: {name} is not installed")
-    return found[0]
 
 
 class Reasons(Case):

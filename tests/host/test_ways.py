@@ -6,13 +6,16 @@ named   they are not, and the way is named
 alone   they are not; nothing says so, and the program is as alone (reason in the document)
 
 In every cell the program's output and exit status are those that it has alone."""
+import ctypes
 import json
 import os
+import struct
 import subprocess
 import unittest
 
-from mallowtest import MALLOW, Case, main, run, victim
+from mallowtest import MALLOW, Case, library, main, run, victim
 
+IN_ACCESS, IN_OPEN = 1, 0x20
 BLOCKS, BYTES = 2000, 12345
 KEPT = BLOCKS // 2
 PLUGINS = {"deepbind": "ways_plugin.so", "namespace": "ways_plugin.so", "symbolic": "ways_plugin_symbolic.so",
@@ -26,25 +29,63 @@ WAYS = {
     "pointer": "seen seen seen alone alone seen",
     "self": "seen seen seen seen seen seen",
     "symbolic": "named alone alone named alone alone",
-    "namespace": "named alone named named alone named",
+    "namespace": "named named named named alone named",
     "static": "named alone alone named alone alone",
     "loader": "alone alone alone alone alone alone",
     "child": "seen seen seen seen seen alone",
 }
+# With another allocator behind: record, watch, watch --guard all, heap. An attached form refuses such a process.
+BEHIND = {
+    "plain": "seen seen seen refused",
+    "deepbind": "named alone alone seen",
+    "handle": "named alone alone seen",
+    "libc": "seen seen seen refused",
+    "pointer": "seen seen seen refused",
+    "self": "seen seen seen refused",
+    "symbolic": "named alone alone refused",
+    "namespace": "named named named unverified",
+    "static": "named alone alone refused",
+    "loader": "alone alone alone refused",
+    "child": "named alone alone refused",
+}
+# jemalloc has no __libc_malloc
+ALLOCATORS = {"libjemalloc.so.2": dict(BEHIND, libc=BEHIND["handle"]), "libtcmalloc_minimal.so.4": BEHIND,
+              "libmimalloc.so.2": BEHIND}
 COMMANDS = ("record", "watch", "guard", "record-p", "watch-p", "heap")
-REASONS = {"namespace": "namespace", "symbolic": "own-malloc", "static": "own-malloc"}
+REASONS = {"namespace": "namespace", "symbolic": "own-malloc", "static": "own-malloc"}  # others: libc-behind
 
 
-@unittest.skipUnless(os.environ.get("MALLOW_LONG"), "SKIPPED, LOUDLY: cells depend on when modules and children are looked at")
+def opened(path):
+    """An iterator that has an entry for each time that the file is opened from now on, by whatever name."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.inotify_init1(os.O_CLOEXEC)
+    # Reads stand between two openings: equal events in a row are one.
+    if fd < 0 or libc.inotify_add_watch(fd, os.fsencode(path), IN_OPEN | IN_ACCESS) < 0:
+        raise OSError(ctypes.get_errno(), "inotify", path)
+
+    def entries():
+        with open(fd, "rb", buffering=0) as f:
+            while True:
+                for _, mask, _, _ in struct.iter_unpack("iIII", f.read(4096)):  # of a file: without a name
+                    if mask & IN_OPEN:
+                        yield path
+
+    return entries()
+
+
 class Ways(Case):
     def argv(self, way):
         if way == "child": # of a process that is watched; it goes the way that is no binding of ours
             return [victim("ways"), "child", "handle"]
         return [victim("ways"), way, victim(PLUGINS[way]) if way in PLUGINS else "-", "hold"]
 
+    def setUp(self):
+        super().setUp()
+        self.behind = {}  # in the environment
+
     def start(self, argv):
         p = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             env=dict(os.environ, LC_ALL="C"))
+                             env=dict(os.environ, LC_ALL="C", **self.behind))
         self.addCleanup(p.wait)
         self.addCleanup(p.kill)
         return p
@@ -52,12 +93,15 @@ class Ways(Case):
     def until(self, p, word):
         self.assertEqual(p.stdout.readline(), word + b"\n", "it ended early")
 
-    def go(self, p, way):
-        """The work is done; a process holds what it made."""
+    def go(self, p, way, looked=False):
+        """The work is done; a process holds what it made. looked: its plugin's file was opened by the linker, and by mallow."""
+        looks = opened(victim(PLUGINS[way])) if looked else None
         for line in range(2 if way == "child" else 1):
             p.stdin.write(b"\n")
             p.stdin.flush()
             self.until(p, b"ready" if way == "child" and not line else b"done")
+        if looked:
+            next(looks), next(looks)
 
     def leave(self, p):
         """Lets it end as alone."""
@@ -77,8 +121,8 @@ class Ways(Case):
         self.assertEqual(calls, 0, (way, calls, live))
         if not unseen:
             return "alone"
-        self.assertEqual([u["reason"] for u in unseen], [REASONS[way]])
-        self.assertIn(os.path.basename(PLUGINS[way]), unseen[0]["module"])
+        self.assertEqual([u["reason"] for u in unseen], [REASONS.get(way, "libc-behind")])
+        self.assertIn(os.path.basename(PLUGINS[way]) if way in REASONS else "libc.so.6", unseen[0]["module"])
         for q in doc["processes"]:
             for u in q["not_seen"]:
                 self.assertIn(u["text"], q["warnings"])
@@ -92,23 +136,23 @@ class Ways(Case):
     def under_record(self, way):
         p = self.start([MALLOW, "record", "-q", "-o", self.file, "--", *self.argv(way)])
         self.until(p, b"ready")
-        self.go(p, way)
+        self.go(p, way, looked=REASONS.get(way) == "own-malloc")
         return self.of_recording(way, self.leave(p))
 
-    def attached(self, way, *command):
+    def attached(self, way, *command, looked=False):
         p = self.start(self.argv(way))
         self.until(p, b"ready")
         with subprocess.Popen([MALLOW, *command, "-p", str(p.pid)], stderr=subprocess.PIPE) as m:
             line = m.stderr.readline() # it is attached, or says why not
             self.assertIn(b"attached to", line)
-            self.go(p, way)
+            self.go(p, way, looked)
             self.leave(p)
             _, err = m.communicate(timeout=600)
             self.assertEqual(m.returncode, 0, err)
             return err.decode(errors="replace")
 
     def under_record_p(self, way):
-        return self.of_recording(way, self.attached(way, "record", "-o", self.file))
+        return self.of_recording(way, self.attached(way, "record", "-o", self.file, looked=REASONS.get(way) == "own-malloc"))
 
     def of_samples(self):
         """Sampled at every 4 KiB, nearly every block of 12 KB is: a way that is seen has their bytes, and their releases."""
@@ -144,39 +188,45 @@ class Ways(Case):
         self.go(p, way)
         r = run([MALLOW, "heap", "--json", "--by=size", str(p.pid)])
         self.leave(p)
+        if self.behind and r.rc == 1:
+            self.assertIn(b"no heap of glibc: the allocator is ", r.err)
+            return "refused"
         self.assertEqual(r.rc, 0, r.err)
         doc = json.loads(r.out)
+        if self.behind and not doc["verified"]:
+            return "unverified"
         self.assertTrue(doc["verified"], r.err)
         if doc["used_bytes"] >= KEPT * BYTES:
             return "seen"
         return "named" if b"dlmopen" in r.out else "alone"
 
-    def column(self, number):
-        under = getattr(self, "under_" + COMMANDS[number].replace("-", "_"))
-        for way, cells in WAYS.items():
-            with self.subTest(way=way, command=COMMANDS[number]):
+    def column(self, command, table, number):
+        under = getattr(self, "under_" + command.replace("-", "_"))
+        for way, cells in table.items():
+            with self.subTest(way=way, command=command, **self.behind):
                 for name in ("recording.mlw", "watch.json"):
                     if os.path.exists(os.path.join(self.dir, name)):
                         os.unlink(os.path.join(self.dir, name))
                 self.assertEqual(under(way), cells.split()[number])
 
-    def test_record(self):
-        self.column(0)
+    def test_each(self):
+        for number, command in enumerate(COMMANDS):
+            self.column(command, WAYS, number)
 
-    def test_watch(self):
-        self.column(1)
-
-    def test_guard(self):
-        self.column(2)
-
-    def test_record_p(self):
-        self.column(3)
-
-    def test_watch_p(self):
-        self.column(4)
-
-    def test_heap(self):
-        self.column(5)
+    def test_behind(self):
+        for allocator, table in ALLOCATORS.items():
+            self.behind = {"LD_PRELOAD": library(allocator)}
+            for number, command in enumerate(("record", "watch", "guard", "heap")):
+                self.column(command, table, number)
+            for command in (["watch"], ["record", "--how", "inject", "-o", self.file]):
+                p = self.start([victim("ways"), "plain", "-", "hold"])
+                self.until(p, b"ready")
+                r = run([MALLOW, *command, "-p", str(p.pid)])
+                self.assertEqual(r.rc, 1, (allocator, command, r.err))
+                self.assertRegex(r.err, b"a malloc that is not glibc's, or something stands before it|"
+                                 b"an allocator whose own functions would get past the library")
+                self.go(p, "plain")
+                self.leave(p)
 
 
 if __name__ == "__main__":

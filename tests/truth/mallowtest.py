@@ -3,6 +3,7 @@
 Environment (set by meson): MALLOW, the command; MALLOW_LIBRARY, libmallow-record.so; VICTIMS, the
 folder of the built victims; ORACLE, the second counter (see tests/victims/oracle.c). Python's standard
 library only. Every test works in a folder of its own and cleans it up."""
+import glob
 import json
 import os
 import shutil
@@ -25,6 +26,14 @@ ORACLE_CALLS = ["malloc", "calloc", "realloc", "reallocarray", "posix_memalign",
 ORACLE_TOTALS = ["failed_calls", "requested_bytes", "end_live_bytes", "end_live_blocks",
                  "peak_live_bytes", "peak_live_blocks", "temporary_allocations", "cross_thread_frees",
                  "unknown_frees"]
+
+
+def library(name):
+    """The path of a library of the system."""
+    found = glob.glob(f"/usr/lib/*/{name}") + glob.glob(f"/lib/*/{name}")
+    if not found:
+        raise unittest.SkipTest(f"SKIPPED, LOUDLY: {name} is not installed")
+    return found[0]
 
 
 def victim(name):
