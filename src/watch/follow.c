@@ -368,9 +368,14 @@ static int not_there(struct follow *f, pid_t pid, struct error *err)
                          "there is no process %d here, but a watched one is called so in another "
                          "pid namespace: give the number by which it goes here",
                          (int)pid);
-    return error_set(err, ERROR_USAGE, "%s %d%s, and none left its memory behind under that number",
-                     proc_is_zombie(pid) ? "process" : "there is no process", (int)pid,
-                     proc_is_zombie(pid) ? " has ended (it is a zombie)" : "");
+    if (proc_is_zombie(pid))
+        return error_set(err, ERROR_USAGE,
+                         "process %d has ended (it is a zombie) and left no memory behind; 'mallow "
+                         "watch -- PROGRAM' watches its next run",
+                         (int)pid);
+    return error_set(err, ERROR_USAGE,
+                     "there is no process %d, and none left its memory behind under that number",
+                     (int)pid);
 }
 
 static int wait_for(struct follow *f, pid_t pid, struct error *err)

@@ -598,10 +598,8 @@ void process_join_first(void)
         return;
     }
     recorder.misses_jemalloc = !entry_jemalloc();
-    if (!recorder.attached) {
+    if (!recorder.attached)
         recorder.led = bindings_lead();
-        past_begin();
-    }
     recorder.image = new_image();
     if (!claim()) {
         stay_off(recorder.session->options & MLW_OPT_NO_FOLLOW

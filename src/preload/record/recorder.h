@@ -9,6 +9,7 @@
  *   entry.c     the interposed symbols: one load and one branch when recording is off
  *   record.c    one function per API call: the real call, the clock, the stack, the row
  *   stream.c    threads and their buffers; chunks leave with one write
+ *   past.c      the C library's malloc where another allocator stands before it
  *   bound.c     what leaves when the file of a flight recorder is at its bound
  *   process.c   joining the session, fork, the end of the process
  *   own.c       the files that stay open, and which may be opened

@@ -60,6 +60,8 @@ void unseen_begin(void)
     if (n && (n->version == 1 || n->version == 2) && n->to_break)
         own_namespace = n;
     strcpy(p->unseen_allocator, next_facts.name);
+    if (!recorder.attached)
+        past_begin();
     if (recorder.misses_jemalloc)
         p->unseen |= 1u << MLW_UNSEEN_JEMALLOC;
     if (!recorder.attached && recorder.led == BINDINGS_REFUSED)
