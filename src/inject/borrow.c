@@ -127,19 +127,47 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
 
 /* ---- preparing ---- */
 
+/* True of calls that the kernel lets go on by restart_syscall. */
+static bool goes_on(int64_t call)
+{
+    static const short going_on[] = {SYS_nanosleep, SYS_clock_nanosleep, SYS_poll, SYS_futex};
+    for (size_t i = 0; i < sizeof going_on / sizeof *going_on; i++)
+        if (call == going_on[i])
+            return true;
+    return false;
+}
+
+/* The call's number is the seventh argument of what calls glibc's entry for cancelable calls: on
+ * the stack, right above a return address. -1: not found. */
+static int64_t call_above_return(const struct borrowed *b)
+{
+    enum { CALLERS_WORDS = 16 };
+    uint64_t words[CALLERS_WORDS];
+    uint8_t code[ARCH_CALL_CODE];
+    if (!injected_read(b->target, b->thread.registers.rsp, words, sizeof words))
+        return -1;
+    for (size_t i = 1; i + 1 < CALLERS_WORDS; i++)
+        if (words[i + 1] <= INT16_MAX && goes_on((int64_t)words[i + 1]) &&
+            injected_read(b->target, words[i] - sizeof code, code, sizeof code) &&
+            arch_ends_with_call(code))
+            return (int64_t)words[i + 1];
+    return -1;
+}
+
 /* A call that went on after an earlier stop goes by the number of restart_syscall. Returns the
  * original call, by the code before it; -1: not known. */
 static int64_t restarted_call(const struct borrowed *b)
 {
-    static const short going_on[] = {SYS_nanosleep, SYS_clock_nanosleep, SYS_poll, SYS_futex};
     uint8_t code[ARCH_CALL_CODE];
     if (!injected_read(b->target, b->thread.registers.rip - sizeof code, code, sizeof code))
         return -1;
-    const int32_t number = arch_call_number(code);
-    for (size_t i = 0; i < sizeof going_on / sizeof *going_on; i++)
-        if (number == going_on[i])
-            return number;
-    return -1;
+    int64_t number = arch_call_number(code);
+    const uint32_t above = arch_call_number_at(code);
+    if (above && !injected_read(b->target, b->thread.registers.rsp + above, &number, sizeof number))
+        return -1;
+    if (arch_call_may_be_canceled(code))
+        number = call_above_return(b);
+    return goes_on(number) ? number : -1;
 }
 
 /* The registers as a signal handler's return would restore them. A call that was interrupted begins

@@ -33,6 +33,36 @@ static inline __attribute__((unused)) int32_t arch_call_number(const uint8_t cod
                      (uint32_t)code[4] << 24);
 }
 
+/* Where that code takes the number from instead: so many bytes above the stack pointer; 0: it does
+ * not. */
+static inline __attribute__((unused)) uint32_t
+arch_call_number_at(const uint8_t code[ARCH_CALL_CODE])
+{
+    static const uint8_t load[] = {0x48, 0x8b, 0x44, 0x24}; /* mov N(%rsp), %rax */
+    for (unsigned i = 0; i < sizeof load; i++)
+        if (code[i] != load[i])
+            return 0;
+    return code[5] == 0x0f && code[6] == 0x05 && code[4] < 0x80 ? code[4] : 0;
+}
+
+/* True of the end of glibc's own entry for calls that may be canceled (since 2.41): it has the
+ * number as an argument, in a register that it writes over. */
+static inline __attribute__((unused)) bool
+arch_call_may_be_canceled(const uint8_t code[ARCH_CALL_CODE])
+{
+    static const uint8_t end[] = {0x4c, 0x89, 0x5c, 0x24, 0x08, 0x0f, 0x05};
+    for (unsigned i = 0; i < sizeof end; i++)
+        if (code[i] != end[i])
+            return false;
+    return true;
+}
+
+/* True of code before a return address, if the call there is of a function at a fixed distance. */
+static inline __attribute__((unused)) bool arch_ends_with_call(const uint8_t code[ARCH_CALL_CODE])
+{
+    return code[2] == 0xe8;
+}
+
 /* Replaces eight bytes of code that other threads may run, by one store. */
 static inline __attribute__((always_inline, unused)) void arch_code_store(uint64_t *at,
                                                                           uint64_t word)
