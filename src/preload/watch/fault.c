@@ -98,7 +98,7 @@ ARCH_ALIGNS_STACK void fault_confine(void)
     errno = saved;
 }
 
-bool fault_install(void)
+ARCH_ALIGNS_STACK bool fault_install(void)
 {
     struct sigaction now;
     uint32_t no = 0;
