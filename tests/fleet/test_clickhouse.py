@@ -106,11 +106,11 @@ class Both(fleet.Case):
     def both(self, *arguments):
         """The answer of the server, which is that of the file."""
         answers = []
-        for store in (self.store, self.file):
+        for store in dict.fromkeys((self.store, self.file)):  # one is asked once: a second load finds the first
             answers.append(json.loads(run("fleet", *arguments, "--json", "--store", store).stdout))
             if "store" in answers[-1]:
                 self.assertEqual(answers[-1].pop("store"), store)
-        self.assertEqual(*answers)
+        self.assertEqual(answers[0], answers[-1])
         return answers[0]
 
 

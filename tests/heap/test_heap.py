@@ -312,10 +312,12 @@ registry = {}
 for i in range(2000):
     registry[i] = slot = Slot()
     slot.a = "slot number %d" % i
+before = sys.getallocatedblocks()
 fill()
+cost = round((sys.getallocatedblocks() - before) / 3000)
 table = [0] * 64
 sys._debugmallocstats()
-print("ready", flush=True)
+print("ready", cost, flush=True)
 sys.stdin.read()
 """
 
@@ -341,13 +343,18 @@ sys.stdin.read()
         types = {t["type"]: t for t in self.document["types"]}
         self.assertEqual(types["Slot (Python)"]["blocks"], 2000)
         self.assertEqual(types["Ring (Python)"]["blocks"], 3000)
-        # The objects of `registry` belong to it, although a list that the collector keeps links all objects.
-        self.assertGreaterEqual(types["Slot (Python)"]["retained_bytes"], 2000 * (48 + 64))
+        # The objects of `registry` belong to it, although a list that the collector keeps links all objects. Stale words
+        # on the interpreter's own stack may hold some of their texts, too.
+        self.assertGreaterEqual(types["Slot (Python)"]["retained_bytes"], 1990 * (48 + 64))
         self.assertGreaterEqual(types["dict (Python)"]["retained_bytes"], 2000 * (48 + 64))
 
     def test_garbage(self):
-        """What only the collector can free: most of it, as stale words may hold some."""
-        self.assertGreaterEqual(self.document["garbage_blocks"], 2 * 2900)
+        """What only the collector can free: most of it, as stale words may hold some. By Python's own count an object
+        with an attribute is two blocks; of 3.13 one, which has room for its attributes."""
+        each = int(self.victim.line.split()[1])
+        self.assertIn(each, (1, 2, 3))
+        self.assertGreaterEqual(self.document["garbage_blocks"], each * 2900)
+        self.assertLessEqual(self.document["garbage_blocks"], each * 3000 + 100)
         self.assertLess(self.document["unreachable_blocks"], 100)
         self.assertRegex(self.heap(self.victim.pid).stdout, r"only Python's collector can free")
 

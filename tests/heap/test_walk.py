@@ -9,7 +9,7 @@ import signal
 import subprocess
 import unittest
 
-from heaptest import HeapTest, tool
+from heaptest import HeapTest, STATIC_OWN, tool
 
 LONG = os.environ.get("MALLOW_LONG") == "1"
 
@@ -68,7 +68,7 @@ class Exact(Checked):
     def test_static(self):
         clean = {name: value for name, value in os.environ.items() if not name.startswith("LD_")}  # libc keeps those
         p = self.victim(3, 3000, program="victim_blocks_static", env=clean)
-        self.check(p.pid, os.path.join(self.folder, "truth"), 3, own=7)
+        self.check(p.pid, os.path.join(self.folder, "truth"), 3, own=STATIC_OWN)
 
     def test_settings(self):
         """Other shapes of the heap: no caches, one arena, everything mapped, another top."""

@@ -2,7 +2,7 @@
 
 The programs are such as allocate the same whatever else is in their environment (a preload library's
 variables are in it, and programs that copy their environment differ by that) and wherever it is
-mapped (the compiler's collector does not)."""
+mapped (the compiler's collector does not), in one thread: others may end before or after the process does."""
 import os
 import re
 import shutil
@@ -17,7 +17,7 @@ class Peers(Case):
         with open(os.path.join(self.dir, "numbers"), "w") as f:
             f.write("".join(f"{i * 7919 % 10007}\n" for i in range(5000)))
         self.programs = [p for p in (
-            [shutil.which("xz"), "-k", "-c", "numbers"],
+            [shutil.which("xz"), "-T1", "-k", "-c", "numbers"],
             [shutil.which("ld"), "--verbose"],
             [shutil.which("objdump"), "-d", "/usr/bin/true"],
             [shutil.which("grep"), "-c", "1", "numbers"],
