@@ -6,7 +6,8 @@
  * errno E (a number); a "+" behind either makes every later call fail too. The latter names a file
  * of 4096 bytes, which is mapped shared: its first word becomes 1 + the number of the system call
  * that was failed; the second counts the processes in the words behind it, those that opened files.
- * Without MALLOW_FAULT nothing fails. No libc calls: it runs where the recorder runs. */
+ * MALLOW_FAULT_CALL, a number, leaves the calls of all other numbers alone: they do not count
+ * either. Without MALLOW_FAULT nothing fails. No libc calls: it runs where the recorder runs. */
 #include <errno.h>
 #include <stdatomic.h>
 
@@ -14,7 +15,7 @@
 
 static atomic_int ready;
 static atomic_ulong calls;
-static unsigned long first;
+static unsigned long first, only = UINT64_MAX;
 static int error_number, all_later;
 #define SHARED_WORDS 1024u
 static atomic_uint nothing[SHARED_WORDS], *shared = nothing;
@@ -69,6 +70,8 @@ static void set_up(void)
                 p = number(p + 1, &e);
             error_number = (int)e;
             all_later = *p == '+';
+        } else if (is_name(v, "MALLOW_FAULT_CALL")) {
+            number(v + 18, &only);
         } else if (is_name(v, "MALLOW_FAULT_LOG")) {
             long log = raw(SYS_openat, AT_FDCWD, (long)(v + 17), O_RDWR | O_CLOEXEC, 0);
             long p = log < 0 ? -1
@@ -133,6 +136,8 @@ int sys_fault(long nr, const long argument[4], long *result)
             }
     }
     if (!first || nr == SYS_exit_group) /* the one call that cannot fail */
+        return 0;
+    if (only != UINT64_MAX && only != (unsigned long)nr)
         return 0;
     if (nr == SYS_openat)
         note_process();

@@ -115,12 +115,15 @@ class Faults(Case):
             self.skipTest("SKIPPED, LOUDLY: libjemalloc2 is not installed")
         argv = [victim("jemalloc"), "mixed", "weak", "20"]
         n, refused, hit = 0, 0, 1
+        # Of jemalloc's own calls none fails: its message about one waits for a lock of its own where libc's text of
+        # an error needs malloc.
         while hit:  # what is reached: 1 + its number
             n += 1
             self.assertLess(n, 1000)
             with open(self.log, "wb") as f:
                 f.write(bytes(4096))
             r = run(argv, env={"MALLOW_FAULT": str(n), "MALLOW_FAULT_LOG": self.log, "MALLOW_OUTPUT": self.file,
+                               "MALLOW_FAULT_CALL": str(SYS_MPROTECT),
                                "LD_PRELOAD": f"{FAULTS} {found[0]}"})
             with open(self.log, "rb") as f:
                 words = struct.unpack("<1024I", f.read())
@@ -128,9 +131,9 @@ class Faults(Case):
             for pid in words[2:2 + min(words[1], 1022)]:
                 for name in glob.glob(f"/dev/shm/mallow-{pid}-*"):
                     os.unlink(name)
-            if hit == 1 + SYS_MPROTECT:  # else jemalloc's own mmap may have been refused, and it gave up
-                self.assertEqual((r.rc, r.out), (0, b"done\n"), r.err)
-                refused += b"could not be led to the recorder" in run([MALLOW, "report", self.file]).out
+            self.assertEqual((r.rc, r.out), (0, b"done\n"), r.err)
+            self.assertIn(hit, (0, 1 + SYS_MPROTECT))
+            refused += b"could not be led to the recorder" in run([MALLOW, "report", self.file]).out
             if os.path.exists(self.file):
                 os.unlink(self.file)
         self.assertGreaterEqual(refused, 2, "opening the pages of its symbols failed, and closing them")
