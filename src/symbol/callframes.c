@@ -35,31 +35,35 @@ static uint64_t get(struct in *in, size_t n)
     return v;
 }
 
-static uint64_t get_uleb(struct in *in)
+/* A number of 7 bits a byte; *bits: how many there were. */
+static uint64_t get_leb(struct in *in, unsigned *bits, bool *negative)
 {
     uint64_t v = 0, byte;
-    unsigned shift = 0;
+    *bits = 0;
     do {
         byte = get(in, 1);
-        if (shift < 64)
-            v |= (byte & 0x7f) << shift;
-        shift += 7;
+        if (*bits < 64)
+            v |= (byte & 0x7f) << *bits;
+        *bits += 7;
     } while (byte & 0x80);
+    *negative = byte & 0x40;
     return v;
+}
+
+static uint64_t get_uleb(struct in *in)
+{
+    unsigned bits;
+    bool negative;
+    return get_leb(in, &bits, &negative);
 }
 
 static int64_t get_sleb(struct in *in)
 {
-    uint64_t v = 0, byte;
-    unsigned shift = 0;
-    do {
-        byte = get(in, 1);
-        if (shift < 64)
-            v |= (byte & 0x7f) << shift;
-        shift += 7;
-    } while (byte & 0x80);
-    if (byte & 0x40 && shift < 64)
-        v |= ~(uint64_t)0 << shift;
+    unsigned bits;
+    bool negative;
+    uint64_t v = get_leb(in, &bits, &negative);
+    if (negative && bits < 64)
+        v |= ~(uint64_t)0 << bits;
     return (int64_t)v;
 }
 
