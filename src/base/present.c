@@ -2,63 +2,51 @@
 #include "base/present.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/proc.h"
 
-/* Headers of older kernels lack these. */
-#define PAGES_PRESENT ((uint64_t)1 << 3)
-#define PAGES_SWAPPED ((uint64_t)1 << 4)
-#define PAGES_ZERO    ((uint64_t)1 << 5)
-
-/* Entries of the pagemap. */
-#define ENTRY_THERE ((uint64_t)3 << 62)
-
 enum {
+    ENTRIES_AT_FIRST = 64,
     ENTRIES_AT_ONCE = 4096,
     PAGES_AT_ONCE = 1 << 16,
-    ENTRIES_MOST =
-        1 << 28, /* for one question of a kernel that does not skip: 1 TiB of addresses */
 };
 
-struct scan_range {
-    uint64_t start, end, categories;
-};
-
-struct scan_arguments {
-    uint64_t bytes, flags, start, end, walk_end, ranges, range_count, max_pages;
-    uint64_t category_inverted, category_mask, category_any, return_mask;
-};
-
-#define PAGES_SCAN _IOWR('f', 16, struct scan_arguments)
+#define PAGES_SCAN _IOWR('f', 16, struct present_scan)
 
 static uint64_t page_bytes(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
 
-/* How many ranges of at most one were found; -1. */
-static int scan(int fd, uint64_t at, uint64_t end, struct scan_range *found)
+int present_ask(int fd, struct present_scan *s)
 {
-    struct scan_arguments s = {.bytes = sizeof s,
-                               .start = at,
-                               .end = end,
-                               .ranges = (uintptr_t)found,
-                               .range_count = 1,
-                               .max_pages = PAGES_AT_ONCE,
-                               .category_inverted = PAGES_ZERO,
-                               .category_mask = PAGES_ZERO,
-                               .category_any = PAGES_PRESENT | PAGES_SWAPPED};
     int n;
-    while ((n = ioctl(fd, PAGES_SCAN, &s)) < 0 && errno == EINTR)
+    s->bytes = sizeof *s;
+    while ((n = ioctl(fd, PAGES_SCAN, s)) < 0 && errno == EINTR)
         ;
     return n;
+}
+
+/* How many ranges of at most one were found; -1. */
+static int scan(int fd, uint64_t at, uint64_t end, struct present_range *found)
+{
+    struct present_scan s = {.start = at,
+                             .end = end,
+                             .ranges = (uintptr_t)found,
+                             .range_count = 1,
+                             .max_pages = PAGES_AT_ONCE,
+                             .category_inverted = PRESENT_ZEROS,
+                             .category_mask = PRESENT_ZEROS,
+                             .category_any = PRESENT_HERE | PRESENT_SWAPPED};
+    return present_ask(fd, &s);
 }
 
 bool present_open(struct present *p, pid_t pid)
 {
     const uint64_t page = page_bytes();
-    struct scan_range found;
-    *p = (struct present){.fd = proc_open(pid, "pagemap")};
+    struct present_range found;
+    *p = (struct present){.fd = proc_open(pid, "pagemap"), .left = PRESENT_PAGES_MOST};
     p->scans = p->fd >= 0 && scan(p->fd, page, 2 * page, &found) >= 0;
     return p->fd >= 0;
 }
@@ -70,21 +58,34 @@ void present_close(struct present *p)
     p->fd = -1;
 }
 
-static enum present_found next_entry(int fd, uint64_t at, uint64_t end, uint64_t *from,
+static bool may_ask(struct present *p, uint64_t pages)
+{
+    uint64_t left = p->left;
+    while (left >= pages)
+        if (atomic_compare_exchange_weak(&p->left, &left, left - pages))
+            return true;
+    p->left = 0; /* a smaller question has no answer either */
+    return false;
+}
+
+static enum present_found next_entry(struct present *p, uint64_t at, uint64_t end, uint64_t *from,
                                      uint64_t *to)
 {
     const uint64_t page = page_bytes();
     uint64_t entries[ENTRIES_AT_ONCE];
     bool begun = false;
-    for (uint64_t asked = 0; at < end && asked < ENTRIES_MOST; asked += ENTRIES_AT_ONCE) {
+    for (size_t most = ENTRIES_AT_FIRST; at < end;
+         most = most < ENTRIES_AT_ONCE ? most * 2 : ENTRIES_AT_ONCE) {
         const uint64_t pages = (end - at + page - 1) / page;
-        const size_t want = pages < ENTRIES_AT_ONCE ? (size_t)pages : ENTRIES_AT_ONCE;
+        const size_t want = pages < most ? (size_t)pages : most;
+        if (!may_ask(p, want))
+            break;
         const ssize_t got =
-            pread(fd, entries, want * sizeof *entries, (off_t)(at / page * sizeof *entries));
+            pread(p->fd, entries, want * sizeof *entries, (off_t)(at / page * sizeof *entries));
         if (got < (ssize_t)sizeof *entries)
             break;
         for (size_t i = 0; i < (size_t)got / sizeof *entries && at < end; i++, at += page) {
-            const bool there = entries[i] & ENTRY_THERE;
+            const bool there = entries[i] & PRESENT_ENTRY_THERE;
             if (there && !begun)
                 *from = at;
             if (begun && !there)
@@ -102,10 +103,10 @@ static enum present_found next_entry(int fd, uint64_t at, uint64_t end, uint64_t
     return at < end ? PRESENT_UNKNOWN : PRESENT_NONE;
 }
 
-enum present_found present_next(const struct present *p, uint64_t at, uint64_t end, uint64_t *from,
+enum present_found present_next(struct present *p, uint64_t at, uint64_t end, uint64_t *from,
                                 uint64_t *to)
 {
-    struct scan_range found;
+    struct present_range found;
     *from = at;
     *to = at;
     if (p->fd < 0)
@@ -113,7 +114,7 @@ enum present_found present_next(const struct present *p, uint64_t at, uint64_t e
     if (at >= end)
         return PRESENT_NONE;
     if (!p->scans)
-        return next_entry(p->fd, at, end, from, to);
+        return next_entry(p, at, end, from, to);
     const int n = scan(p->fd, at, end, &found);
     if (n < 0)
         return PRESENT_UNKNOWN;
@@ -136,7 +137,7 @@ bool present_all(const struct present *p, uint64_t at, uint64_t bytes)
             (ssize_t)(want * sizeof *entries))
             return false;
         for (size_t i = 0; i < want; i++, at += page)
-            if (!(entries[i] & ENTRY_THERE))
+            if (!(entries[i] & PRESENT_ENTRY_THERE))
                 return false;
     }
     return true;

@@ -17,6 +17,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/present.h"
 #include "base/proc.h"
 #include "heap/idle.h"
 #include "heap/live.h"
@@ -25,27 +26,11 @@
 #define FEATURE_WP_UNPOPULATED ((uint64_t)1 << 13)
 #define FEATURE_WP_ASYNC       ((uint64_t)1 << 15)
 #define CREATE_USER_MODE_ONLY  1u
-#define PAGES_WRITTEN          ((uint64_t)1 << 1)
-#define PAGES_PRESENT          ((uint64_t)1 << 3)
-#define PAGES_SWAPPED          ((uint64_t)1 << 4)
-#define SCAN_PROTECT           ((uint64_t)1 << 0)
 
-/* Entries of /proc/PID/pagemap. */
-#define ENTRY_THERE ((uint64_t)3 << 62)
+/* In an entry of /proc/PID/pagemap. */
 #define ENTRY_DIRTY ((uint64_t)1 << 55)
 
 enum { RANGES_AT_ONCE = 1024, ENTRIES_AT_ONCE = 4096, REASON_BYTES = 160 };
-
-struct scan_range {
-    uint64_t start, end, categories;
-};
-
-struct scan_arguments {
-    uint64_t bytes, flags, start, end, walk_end, ranges, range_count, max_pages;
-    uint64_t category_inverted, category_mask, category_any, return_mask;
-};
-
-#define PAGES_SCAN _IOWR('f', 16, struct scan_arguments)
 
 struct written {
     uint64_t start, end;
@@ -147,13 +132,12 @@ static bool protect(const struct cold *c, const struct target *t, char *reason)
         const struct target_region *r = &t->regions[i];
         struct uffdio_register all = {.range = {r->start, r->end - r->start},
                                       .mode = UFFDIO_REGISTER_MODE_WP};
-        struct scan_arguments scan = {.bytes = sizeof scan,
-                                      .flags = SCAN_PROTECT,
-                                      .start = r->start,
-                                      .end = r->end,
-                                      .category_any = PAGES_PRESENT | PAGES_SWAPPED};
+        struct present_scan scan = {.flags = PRESENT_PROTECT,
+                                    .start = r->start,
+                                    .end = r->end,
+                                    .category_any = PRESENT_HERE | PRESENT_SWAPPED};
         if (may_hold_blocks(r) && !ioctl(c->fault_fd, UFFDIO_REGISTER, &all) &&
-            ioctl(fd, PAGES_SCAN, &scan) >= 0)
+            present_ask(fd, &scan) >= 0)
             any = true;
     }
     if (!any)
@@ -330,17 +314,16 @@ static int add_written(void *arg, uint64_t start, uint64_t end)
 
 static int unprotected(struct cold *c, int fd, const struct target_region *r, struct error *err)
 {
-    struct scan_range found[RANGES_AT_ONCE];
+    struct present_range found[RANGES_AT_ONCE];
     for (uint64_t at = r->start; at < r->end;) {
-        struct scan_arguments scan = {.bytes = sizeof scan,
-                                      .start = at,
-                                      .end = r->end,
-                                      .ranges = (uintptr_t)found,
-                                      .range_count = RANGES_AT_ONCE,
-                                      .category_mask = PAGES_WRITTEN,
-                                      .category_any = PAGES_PRESENT | PAGES_SWAPPED,
-                                      .return_mask = PAGES_WRITTEN};
-        int n = ioctl(fd, PAGES_SCAN, &scan);
+        struct present_scan scan = {.start = at,
+                                    .end = r->end,
+                                    .ranges = (uintptr_t)found,
+                                    .range_count = RANGES_AT_ONCE,
+                                    .category_mask = PRESENT_WRITTEN,
+                                    .category_any = PRESENT_HERE | PRESENT_SWAPPED,
+                                    .return_mask = PRESENT_WRITTEN};
+        int n = present_ask(fd, &scan);
         if (n < 0 || scan.walk_end <= at)
             return error_system(err, "read which pages process %d wrote", (int)c->pid);
         for (int i = 0; i < n; i++)
@@ -362,7 +345,7 @@ static int marked(struct cold *c, int fd, const struct target_region *r, struct 
         if (n < (ssize_t)sizeof *entries)
             return error_system(err, "read which pages process %d wrote", (int)c->pid);
         for (size_t i = 0; i < (size_t)n / sizeof *entries; i++, at += TARGET_PAGE_BYTES)
-            if (entries[i] & ENTRY_THERE && entries[i] & ENTRY_DIRTY &&
+            if (entries[i] & PRESENT_ENTRY_THERE && entries[i] & ENTRY_DIRTY &&
                 add_written(c, at, at + TARGET_PAGE_BYTES))
                 return error_memory(err);
     }

@@ -20,7 +20,7 @@ static bool is_program_block(const struct blocks *b, uint32_t block)
 static uint64_t bytes_here(struct target *t, uint64_t start, uint64_t end, uint64_t *swapped)
 {
     uint64_t here = 0;
-    while (start < end) {
+    while ((start = target_next(t, start, end)) < end) {
         uint64_t next = (start & ~(PAGE - 1)) + PAGE, bytes = (next < end ? next : end) - start;
         enum resident_state state = target_page(t, start);
         if (state == RESIDENT_HERE)

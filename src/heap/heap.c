@@ -216,7 +216,8 @@ static int walk(struct reading *r, struct error *err)
         int status = walk_once(r, i, err);
         if (!status)
             doubt_core(&r->h->walk, r->t);
-        bool live = r->t && r->t->source != TARGET_CORE;
+        /* Where the bounds of reading are the reason, it would not be otherwise. */
+        bool live = r->t && r->t->source != TARGET_CORE && !r->t->unasked && !r->t->cut;
         if (!status && (r->h->walk.verified || !live || !r->glibc.arenas || i + 1 >= TRIES))
             return 0;
         if (status &&
@@ -298,6 +299,9 @@ static void doubt_reading(struct reading *r)
     if (r->h->roots.cut)
         walk_doubt(&r->h->walk, "the process maps its memory so many times that not all of its "
                                 "mappings were looked at, which may refer to blocks");
+    if (r->t->unasked)
+        walk_doubt(&r->h->walk, "it reserves more memory than this kernel, older than 6.7, can be "
+                                "asked about page by page: not all of it was looked at");
     if (!r->t->cut)
         return;
     target_note(r->t, "not all of its files were read where their pages are not in memory");

@@ -63,6 +63,9 @@ static int search_run(struct finding *f, uint64_t start, uint64_t end)
     int status = 0;
     while (!status && at < end && !all_found(f)) {
         if (at < from || at + 16 > from + have) {
+            at = target_next(f->t, at, end); /* no header is zeros */
+            if (at >= end)
+                break;
             uint64_t want = end - at < PAGES_AT_ONCE * step ? end - at : PAGES_AT_ONCE * step;
             from = at;
             have = target_read(f->t, at, data, want);

@@ -77,6 +77,9 @@ static int search(struct pools *p, uint64_t start, uint64_t end)
     while (at < end && end - at >= TARGET_PAGE_BYTES) {
         uint64_t want = end - at < POOL_MAX ? end - at : POOL_MAX;
         if (at < p->at || at - p->at > p->have || p->have - (at - p->at) < want) {
+            at = target_next(p->t, at, end); /* no pool is zeros */
+            if (at >= end || end - at < TARGET_PAGE_BYTES)
+                break;
             want = end - at < WINDOW ? end - at : WINDOW;
             p->at = at;
             p->have = target_read(p->t, at, p->window, want);

@@ -64,7 +64,7 @@ void resident_free(struct resident *r)
 
 static void set(uint64_t *bits, size_t i) { bits[i / 64] |= (uint64_t)1 << i % 64; }
 
-const struct present *resident_present(const struct resident *r) { return &r->present; }
+struct present *resident_present(struct resident *r) { return &r->present; }
 
 /* One page, of a part that is not kept. */
 static enum resident_state ask_page(const struct resident *r, uint64_t address)

@@ -26,7 +26,7 @@ enum resident_state {
 };
 
 /* The question itself, of addresses without bound. It belongs to r. */
-const struct present *resident_present(const struct resident *r);
+struct present *resident_present(struct resident *r);
 
 /* Of the page that holds the address, which is below 2^47. RESIDENT_HERE where it is not known. */
 enum resident_state resident_page(struct resident *r, uint64_t address);

@@ -70,14 +70,15 @@ struct target {
     const struct target_ops *ops;
     void *impl;
     enum target_source source;
-    uint32_t pid;        /* 0: not known */
-    uint32_t memory_pid; /* of the live process whose memory is read; 0: none */
-    uint64_t moment_ns;  /* of CLOCK_REALTIME, when all threads stood; UINT64_MAX: of a core */
-    uint64_t stopped_ns; /* how long the process could not run; set when it goes on */
-    bool knows_pages;    /* target_page does */
-    uint64_t own_bytes;  /* that a live process has in memory and swap; UINT64_MAX: not known */
-    _Atomic bool cut;    /* bytes of its files were left out: more than TARGET_FILE_BYTES_MOST */
-    const char *refused; /* why there is no snapshot, when there could have been; static */
+    uint32_t pid;         /* 0: not known */
+    uint32_t memory_pid;  /* of the live process whose memory is read; 0: none */
+    uint64_t moment_ns;   /* of CLOCK_REALTIME, when all threads stood; UINT64_MAX: of a core */
+    uint64_t stopped_ns;  /* how long the process could not run; set when it goes on */
+    bool knows_pages;     /* target_page does */
+    uint64_t own_bytes;   /* that a live process has in memory and swap; UINT64_MAX: not known */
+    _Atomic bool cut;     /* bytes of its files were left out: more than TARGET_FILE_BYTES_MOST */
+    _Atomic bool unasked; /* there was more to ask for than PRESENT_PAGES_MOST */
+    const char *refused;  /* why there is no snapshot, when there could have been; static */
     struct target_region *regions;
     size_t region_count, region_room;
     struct target_thread *threads;

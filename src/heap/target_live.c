@@ -213,8 +213,11 @@ static uint64_t live_next(struct target *t, uint64_t at, uint64_t end)
         return at;
     if (kept && kept->start < end)
         end = kept->start;
-    if (present_next(resident_present(live->resident), page, end, &from, &to) == PRESENT_NONE)
-        return end;
+    switch (present_next(resident_present(live->resident), page, end, &from, &to)) {
+    case PRESENT_NONE: return end;
+    case PRESENT_UNKNOWN: t->unasked = true; return end;
+    default: break;
+    }
     return from > at ? from : at;
 }
 
@@ -422,7 +425,7 @@ static int read_maps(struct target *t, uint32_t pid, struct error *err)
 
 struct keeping {
     struct heap_live *live;
-    const struct present *present;
+    struct present *present;
     uint64_t bytes;
 };
 

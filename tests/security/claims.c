@@ -3,6 +3,8 @@
  * Usage: claims KIND; makes blocks, says "ready" and waits for the end of its input. KIND:
  *   shared    4 TiB of a memory file, mapped shared and private
  *   reserved  60 private mappings of 1 TiB
+ *   mapped    the same, and a block with a mapping of its own that is not found
+ *   python    the same, in a process that has mapped a file with the name of Python's library
  *   many      60000 mappings
  *   libc      24 GiB of nothing in a file of the working directory that is called libc.so.6,
  *             mapped as code */
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
 void *kept[1000];
@@ -35,7 +38,17 @@ static int claim(const char *kind)
         const int fd = file_of(memfd_create("claimed", 0), 4 * tib);
         failed =
             fd < 0 || map(4 * tib, data, MAP_SHARED, fd) || map(4 * tib, data, MAP_PRIVATE, fd);
-    } else if (!strcmp(kind, "reserved")) {
+    } else if (!strcmp(kind, "reserved") || !strcmp(kind, "mapped") || !strcmp(kind, "python")) {
+        if (*kind == 'm') {
+            uint64_t *block = malloc(1 << 20);
+            block[-1] = 2; /* its size */
+        }
+        if (*kind == 'p') {
+            const int own = open("/proc/self/exe", O_RDONLY),
+                      fd = open("libpython3.11.so.1.0", O_RDWR | O_CREAT | O_TRUNC, 0700);
+            failed = sendfile(fd, own, NULL, 1 << 30) < 4096 ||
+                     map(4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd);
+        }
         for (int i = 0; i < 60; i++)
             failed |= map(tib, data, anonymous, -1);
     } else if (!strcmp(kind, "many")) {
