@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/fetch.h"
 #include "base/index.h"
+#include "glibc/versions.h"
 
 #define HEAP_BYTES       ((uint64_t)1 << PINNED_HEAP_SHIFT)
 #define ARENA_HEAD_BYTES 4096u /* what glibc keeps at the start of an arena's heap, about */
@@ -56,6 +57,7 @@ struct pinned_reader {
     struct seen_heap *heaps; /* [heap_count] */
     uint32_t heap_count, heap_room;
     struct fastbins fast;
+    bool has_fastbins, unknown_version;
     struct index by_number; /* of heaps */
     uint64_t main_bottom;   /* of the lowest block ever in the break's heap; 0: there was none */
     uint32_t
@@ -94,6 +96,9 @@ struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t
     r->heap_of = heap_of;
     r->most = most;
     r->glibc = image->allocator && !strncmp(image->allocator, "glibc", 5);
+    const struct glibc_version *known = glibc_of(glibc_minor_of(image->allocator));
+    r->has_fastbins = known && known->fastbins;
+    r->unknown_version = r->glibc && !known;
     return r;
 }
 
@@ -226,7 +231,8 @@ static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t
     if (!is_on_heap(r, l->path))
         return true;
     const uint64_t chunk = l->usable_bytes + HEADER_BYTES;
-    fastbins_freed(&r->fast, l->path & MLW_PATH_NON_MAIN, chunk);
+    if (r->has_fastbins)
+        fastbins_freed(&r->fast, l->path & MLW_PATH_NON_MAIN, chunk);
     highest_end(r->most, l->stack, chunk);
     if (!r->caches || b->kind[i] == TRACE_FREE_INFERRED ||
         mlw_op_is(b->op[i], MLW_CLASS_RESIZE_OLD))
@@ -265,7 +271,8 @@ static bool begin(struct pinned_reader *r, const struct trace_batch *b, size_t i
         r->main_bottom = bottom;
     if (!is_on_heap(r, path))
         return true;
-    fastbins_taken(&r->fast, path & MLW_PATH_NON_MAIN, chunk);
+    if (r->has_fastbins)
+        fastbins_taken(&r->fast, path & MLW_PATH_NON_MAIN, chunk);
     highest_begin(r->most, stack, chunk);
     return !(path & MLW_PATH_NON_MAIN) || note_heap(r, address, usable, b->thread[i], inherited);
 }
@@ -726,6 +733,7 @@ static int take_moment(struct pinned_reader *r, struct error *err)
     clear_moment(p);
     p->time_ns = r->times_ns[r->next++];
     p->glibc = r->glibc;
+    p->unknown_version = r->unknown_version;
     p->fast_bytes = r->fast.most_bytes;
     bool done = pinned_stacks_clear(&p->stacks, r->image->stacks) && take_highest(r, p) &&
                 sort_blocks(r, p, &n);

@@ -59,6 +59,7 @@ struct pinned_arena {                 /* glibc */
 struct pinned {
     uint64_t time_ns;
     bool glibc;
+    bool unknown_version; /* glibc: what its caches and fastbins keep is left out */
     uint64_t live_blocks, requested_bytes; /* of all blocks, those with their own mapping too */
     uint64_t usable_bytes[PINNED_PLACES];  /* of them, by place */
     uint64_t heap_most_bytes;  /* glibc: chunks of all blocks in heaps at once, until then */

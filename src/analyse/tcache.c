@@ -3,45 +3,79 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BINS        64u
-#define DEPTH       7u /* glibc.malloc.tcache_count */
-#define FIRST_MINOR 26
-#define LAST_MINOR  41
-#define TUNABLE     "glibc.malloc.tcache_count="
+#include "base/array.h"
+#include "glibc/versions.h"
+
+#define BINS      GLIBC_SMALL_BINS
+#define SMALLEST  32u
+#define ALIGNMENT 16u
+
+struct bin {
+    struct tcache_chunk *chunk; /* [count], the latest last */
+    size_t count, room;
+};
 
 struct cache {
-    uint8_t count[BINS];
-    struct tcache_chunk chunk[BINS][DEPTH]; /* the latest last */
+    struct bin bin[BINS];
 };
 
 struct tcache {
     const struct trace_image *image;
-    unsigned depth;
+    uint64_t depth;        /* chunks of a size that a cache holds */
+    uint64_t most_bytes;   /* of a chunk that a cache takes */
     struct cache **caches; /* [thread_count], NULL: empty */
 };
 
-/* How many chunks of a size a cache holds, by the recorded environment. */
-static unsigned depth_of(const struct trace_image *image)
+/* A tunable of the recorded environment, where glibc takes it: the last that is set counts. */
+static bool tunable(const struct trace_image *image, const char *name, uint64_t *value)
 {
+    static const char variable[] = "GLIBC_TUNABLES=";
+    const size_t n = strlen(name);
+    bool found = false;
     for (const char *const *v = image->environment; v && *v; v++) {
-        const char *set = strncmp(*v, "GLIBC_TUNABLES=", 15) ? NULL : strstr(*v, TUNABLE);
-        if (set) {
-            const unsigned long n = strtoul(set + sizeof TUNABLE - 1, NULL, 10);
-            return n < DEPTH ? (unsigned)n : DEPTH;
+        if (strncmp(*v, variable, sizeof variable - 1) != 0)
+            continue;
+        for (const char *at = *v + sizeof variable - 1; at; at = strchr(at, ':')) {
+            at += *at == ':';
+            if (strncmp(at, name, n) != 0 || at[n] != '=')
+                continue;
+            char *end;
+            const uint64_t number = strtoull(at + n + 1, &end, 0);
+            if (end == at + n + 1 || (*end && *end != ':'))
+                continue;
+            *value = number;
+            found = true;
         }
     }
-    return DEPTH;
+    return found;
+}
+
+/* The bounds of the caches by version and tunables. False: they hold nothing, or what they hold is
+ * not known. */
+static bool bounds(const struct trace_image *image, uint64_t *depth, uint64_t *most_bytes)
+{
+    const struct glibc_version *known = glibc_of(glibc_minor_of(image->allocator));
+    uint64_t n;
+    if (!known)
+        return false;
+    *depth = known->cache.depth;
+    *most_bytes = GLIBC_SMALL_MOST;
+    if (tunable(image, "glibc.malloc.tcache_count", &n) && n <= known->cache.depth_most)
+        *depth = n;
+    if (tunable(image, "glibc.malloc.tcache_max", &n)) {
+        if (n <= GLIBC_SMALL_MOST - 8) /* of what the program asks for */
+            *most_bytes = n + 8 <= SMALLEST ? SMALLEST : (n + 8 + ALIGNMENT - 1) & ~15ull;
+        else if (known->large_caches)
+            return false; /* bins of many sizes: which chunk comes back is not known */
+    }
+    return *depth != 0;
 }
 
 struct tcache *tcache_new(const struct trace_image *image, bool *failed)
 {
-    static const char name[] = "glibc 2.";
+    uint64_t depth, most_bytes;
     *failed = false;
-    if (!image->allocator || strncmp(image->allocator, name, sizeof name - 1) != 0)
-        return NULL;
-    const long minor = strtol(image->allocator + sizeof name - 1, NULL, 10);
-    const unsigned depth = depth_of(image);
-    if (minor < FIRST_MINOR || minor > LAST_MINOR || !depth)
+    if (!bounds(image, &depth, &most_bytes))
         return NULL;
     struct tcache *t = calloc(1, sizeof *t);
     struct cache **caches = calloc((size_t)image->thread_count + 1, sizeof *caches);
@@ -51,7 +85,7 @@ struct tcache *tcache_new(const struct trace_image *image, bool *failed)
         free(caches);
         return NULL;
     }
-    *t = (struct tcache){image, depth, caches};
+    *t = (struct tcache){image, depth, most_bytes, caches};
     return t;
 }
 
@@ -59,47 +93,54 @@ void tcache_free(struct tcache *t)
 {
     if (!t)
         return;
-    for (uint32_t i = 0; i < t->image->thread_count; i++)
+    for (uint32_t i = 0; i < t->image->thread_count; i++) {
+        for (unsigned bin = 0; t->caches[i] && bin < BINS; bin++)
+            free(t->caches[i]->bin[bin].chunk);
         free(t->caches[i]);
+    }
     free(t->caches);
     free(t);
 }
 
 /* The list for chunks of that size; BINS: too large for any. */
-static unsigned bin_of(uint64_t usable_bytes)
+static unsigned bin_of(const struct tcache *t, uint64_t usable_bytes)
 {
     const uint64_t chunk = usable_bytes + 8;
-    return chunk < 32 || chunk > 1040 ? BINS : (unsigned)((chunk - 17) / 16);
+    return chunk < SMALLEST || chunk > t->most_bytes ? BINS : (unsigned)((chunk - 17) / ALIGNMENT);
 }
 
 void tcache_allocated(struct tcache *t, uint32_t thread, unsigned op, uint64_t address,
                       uint64_t usable_bytes)
 {
-    const unsigned bin = bin_of(usable_bytes);
+    const unsigned number = bin_of(t, usable_bytes);
     struct cache *c = thread < t->image->thread_count ? t->caches[thread] : NULL;
-    if (!c || bin == BINS)
+    if (!c || number == BINS)
         return;
-    struct tcache_chunk *list = c->chunk[bin];
-    for (unsigned i = c->count[bin]; i--;)
-        if (list[i].address == address) { /* the last, unless something is not as we think */
-            c->count[bin]--;
-            memmove(list + i, list + i + 1, (c->count[bin] - i) * sizeof *list);
+    struct bin *bin = &c->bin[number];
+    for (size_t i = bin->count; i--;)
+        if (bin->chunk[i].address == address) { /* the last, unless something is not as we think */
+            bin->count--;
+            memmove(bin->chunk + i, bin->chunk + i + 1, (bin->count - i) * sizeof *bin->chunk);
             return;
         }
-    if (op == MLW_OP_MALLOC && c->count[bin])
-        c->count[bin] = 0; /* glibc's was not this one: these are gone */
+    if (op == MLW_OP_MALLOC)
+        bin->count = 0; /* glibc's was not this one: these are gone */
 }
 
 bool tcache_freed(struct tcache *t, uint32_t thread, const struct tcache_chunk *chunk)
 {
-    const unsigned bin = bin_of(chunk->usable_bytes);
-    if (bin == BINS || thread >= t->image->thread_count || chunk->path & MLW_PATH_MMAPPED)
+    const unsigned number = bin_of(t, chunk->usable_bytes);
+    if (number == BINS || thread >= t->image->thread_count || chunk->path & MLW_PATH_MMAPPED)
         return true;
     struct cache **c = &t->caches[thread];
     if (!*c && !(*c = calloc(1, sizeof **c)))
         return false;
-    if ((*c)->count[bin] < t->depth)
-        (*c)->chunk[bin][(*c)->count[bin]++] = *chunk;
+    struct bin *bin = &(*c)->bin[number];
+    if (bin->count >= t->depth)
+        return true;
+    if (!ARRAY_ROOM(bin->chunk, bin->count + 1, bin->room))
+        return false;
+    bin->chunk[bin->count++] = *chunk;
     return true;
 }
 
@@ -114,7 +155,7 @@ size_t tcache_count(const struct tcache *t, uint64_t time_ns)
     size_t n = 0;
     for (uint32_t i = 0; i < t->image->thread_count; i++)
         for (unsigned bin = 0; lives(t, i, time_ns) && bin < BINS; bin++)
-            n += t->caches[i]->count[bin];
+            n += t->caches[i]->bin[bin].count;
     return n;
 }
 
@@ -123,6 +164,6 @@ void tcache_list(const struct tcache *t, uint64_t time_ns, struct tcache_chunk *
     size_t n = 0;
     for (uint32_t i = 0; i < t->image->thread_count; i++)
         for (unsigned bin = 0; lives(t, i, time_ns) && bin < BINS; bin++)
-            for (unsigned k = 0; k < t->caches[i]->count[bin]; k++)
-                list[n++] = t->caches[i]->chunk[bin][k];
+            for (size_t k = 0; k < t->caches[i]->bin[bin].count; k++)
+                list[n++] = t->caches[i]->bin[bin].chunk[k];
 }

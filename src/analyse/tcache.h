@@ -1,10 +1,12 @@
 /* tcache.h - what glibc's per-thread caches hold: freed chunks that only their thread gets again,
  * and that malloc_trim leaves alone.
  *
- * Follows the calls as glibc 2.26 to 2.41 does with its defaults: a free puts a chunk of up to
- * 1,040 bytes on the stack of its size, of up to 7, and malloc takes the latest. What malloc moves
- * there from other lists, and what a realloc frees, is not known: a little more may be in them. A
- * thread's end empties its cache. Memory: 9 KB a thread that frees. One thread. */
+ * Follows the calls as a glibc that glibc/versions.h knows does, by the recorded tunables
+ * tcache_count and tcache_max: a free puts a chunk of up to 1,040 bytes on the stack of its size,
+ * of up to 7 or 16, and malloc takes the latest. Of a tcache_max above that nothing is said. What
+ * malloc moves there from other lists, and what a realloc frees, is not known: a little more may be
+ * in them. A thread's end empties its cache. Memory: 2 KB a thread that frees, and the chunks. One
+ * thread. */
 #ifndef MALLOW_ANALYSE_TCACHE_H
 #define MALLOW_ANALYSE_TCACHE_H
 

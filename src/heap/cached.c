@@ -10,25 +10,13 @@
 
 #include "arch/page.h"
 #include "base/array.h"
+#include "glibc/versions.h"
 #include "heap/walk.h"
 
 enum {
-    LAYOUTS = 3,
     BINS_MAX = 76,
-    SMALL_BINS = 64,
     TLS_BYTES = 4096,
-    SMALL_MAX = 1040,
     REST_BYTES = 16 /* of the free block that was taken: too few for a block of their own */
-};
-
-static const struct layout {
-    uint32_t whole_bytes; /* of the block */
-    uint32_t bins, count_bytes;
-    bool slots; /* counts are of free slots */
-} layouts[LAYOUTS] = {
-    {0x290, 64, 2, false}, /* 2.30 */
-    {0x300, 76, 2, true},  /* 2.42 */
-    {0x250, 64, 1, false}, /* 2.26 */
 };
 
 struct caching {
@@ -40,12 +28,15 @@ struct caching {
     uint64_t tls_offset; /* of the pointer to the cache below a thread's fs; 0: not known */
 };
 
-static const struct layout *layout_of(const struct caching *c, uint32_t block)
+/* By its size: the version is not known. */
+static const struct glibc_cache *layout_of(const struct caching *c, uint32_t block)
 {
-    uint64_t whole = blocks_whole_bytes(&c->w->blocks, block);
-    for (size_t i = 0; i < LAYOUTS; i++)
-        if (whole == layouts[i].whole_bytes || whole == layouts[i].whole_bytes + REST_BYTES)
-            return &layouts[i];
+    const uint64_t whole = blocks_whole_bytes(&c->w->blocks, block);
+    for (size_t i = 0; i < GLIBC_VERSIONS; i++) {
+        const struct glibc_cache *l = &glibc_versions[i].cache;
+        if (whole == l->chunk_bytes || whole == l->chunk_bytes + REST_BYTES)
+            return l;
+    }
     return NULL;
 }
 
@@ -69,7 +60,7 @@ static int add_member(struct caching *c, uint32_t block)
 static bool fits_bin(const struct blocks *b, uint32_t block, uint32_t bin)
 {
     uint64_t whole = blocks_whole_bytes(b, block);
-    return bin < SMALL_BINS ? whole == 32 + (uint64_t)bin * 16 : whole > SMALL_MAX;
+    return bin < GLIBC_SMALL_BINS ? whole == 32 + (uint64_t)bin * 16 : whole > GLIBC_SMALL_MOST;
 }
 
 /* What the link at `at` leads to: since 2.32 links are xored with their own address. Both readings
@@ -113,7 +104,7 @@ static int collect_list(struct caching *c, uint64_t entry, uint64_t count, uint3
  * collect_list. may_be_empty: by its content alone an empty one cannot be known. */
 static int collect_cache(struct caching *c, uint32_t block, bool may_be_empty)
 {
-    const struct layout *l = layout_of(c, block);
+    const struct glibc_cache *l = layout_of(c, block);
     const uint64_t at = c->w->blocks.address[block];
     uint64_t words[BINS_MAX / 4 + BINS_MAX] = {0};
     const size_t count_words = (l->bins * l->count_bytes + 7) / 8, all = count_words + l->bins;
@@ -131,7 +122,7 @@ static int collect_cache(struct caching *c, uint32_t block, bool may_be_empty)
         memcpy(&n, (const uint8_t *)words + (size_t)i * l->count_bytes, sizeof n);
         if (l->count_bytes == 1)
             n &= 0xff;
-        counts[i] = l->slots ? most - n : n;
+        counts[i] = l->counts_free ? most - n : n;
         if (n > most)
             return 0;
     }

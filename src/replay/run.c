@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <gnu/libc-version.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <sched.h>
@@ -15,6 +16,7 @@
 
 #include "arch/system.h"
 #include "base/human.h"
+#include "glibc/versions.h"
 #include "replay/said.h"
 
 extern char **environ;
@@ -99,6 +101,20 @@ static const char *const tunable_names[] = {"arena_max",
                                             "top_pad",
                                             "trim_threshold"};
 
+/* This libc has no fastbins, to whose size the setting would apply. */
+static int no_fastbins(const char *setting, struct error *err)
+{
+    return error_set(err, ERROR_USAGE,
+                     "'%s' does nothing: glibc %s has no fastbins (2.43 and later have none)",
+                     setting, gnu_get_libc_version());
+}
+
+static bool has_fastbins(void)
+{
+    const struct glibc_version *known = glibc_of(glibc_minor(gnu_get_libc_version()));
+    return !known || known->fastbins;
+}
+
 static int check_tunable(const char *setting, size_t n, struct error *err)
 {
     static const char prefix[] = "glibc.malloc.";
@@ -115,6 +131,8 @@ static int check_tunable(const char *setting, size_t n, struct error *err)
                          "hugetlb, mmap_max, mmap_threshold, mxfast, perturb, tcache_count, "
                          "tcache_max, tcache_unsorted_limit, top_pad or trim_threshold",
                          (int)n, setting);
+    if (n == skip + 6 && !strncmp(setting, "glibc.malloc.mxfast", n) && !has_fastbins())
+        return no_fastbins(setting, err);
     char *end;
     strtoull(value, &end, 0);
     if (*value >= '0' && *value <= '9' && !*end)
@@ -149,6 +167,10 @@ static enum setting classify(const char *setting, int *number, uint64_t *value, 
                     return SETTING_BAD;
                 }
                 *number = mallopts[i].number;
+                if (*number == M_MXFAST && !has_fastbins()) {
+                    no_fastbins(setting, err);
+                    return SETTING_BAD;
+                }
                 return SETTING_MALLOPT;
             }
         error_set(err, ERROR_USAGE,

@@ -150,6 +150,8 @@ int json_explained(struct json *j, const struct model *m, const struct explained
         json_open_object(j, NULL);
         write_head(j, image, e);
         write_parts(j, e);
+        if (e->pinned.unknown_version)
+            json_bool(j, "unknown_version", true);
         if (e->glibc)
             write_arenas(j, image, &e->pinned);
         done = write_pinning(j, e, texts, names, limit) && write_advice(j, m, e, texts, names);

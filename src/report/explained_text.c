@@ -356,6 +356,21 @@ static void print_heading(const struct page *p, const struct trace_image *image,
     buffer_release(&b);
 }
 
+static void print_unknown(const struct page *p, const struct trace_image *image,
+                          const struct explained *e)
+{
+    struct buffer b = {0};
+    if (!e->pinned.unknown_version)
+        return;
+    buffer_printf(
+        &b,
+        "   %s is not known to mallow: what its caches and fastbins keep is left out, and "
+        "is in the other parts",
+        image->allocator);
+    page_wrap(p, &b, 6);
+    buffer_release(&b);
+}
+
 void section_explained(const struct page *p, const struct model *m,
                        const struct explained_list *list, struct names *names)
 {
@@ -364,6 +379,7 @@ void section_explained(const struct page *p, const struct model *m,
         const struct explained *e = &list->items[i];
         print_heading(p, image, e);
         print_parts(p, e);
+        print_unknown(p, image, e);
         if (e->glibc)
             print_arenas(p, image, &e->pinned);
         print_keepers(p, e, names);

@@ -2,15 +2,24 @@
 #include "tune/spaces.h"
 
 #include <fcntl.h>
+#include <gnu/libc-version.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "glibc/versions.h"
 #include "trust/file.h"
 
 #define USUAL NULL
 
-enum need { ALWAYS = 0, THREADS = 1, HUGE_PAGES = 2 };
+enum need {
+    ALWAYS = 0,
+    THREADS = 1,
+    HUGE_PAGES = 2,
+    FASTBINS = 4,
+    LARGE_CACHES = 8,
+    NO_LARGE_CACHES = 16
+};
 
 struct entry {
     unsigned values;
@@ -48,8 +57,10 @@ static const struct entry glibc[] = {
     ORDERED(ALWAYS, NULL, "glibc.malloc.top_pad", "0", "16384", "65536", USUAL, "524288", "2097152",
             "16777216"),
     ORDERED(ALWAYS, NULL, "glibc.malloc.tcache_count", "0", "2", USUAL, "16", "32", "64", "127"),
-    ORDERED(ALWAYS, NULL, "glibc.malloc.tcache_max", "128", "512", USUAL, "4096", "16384", "65536"),
-    ORDERED(ALWAYS, NULL, "glibc.malloc.mxfast", "0", "64", USUAL, "160"),
+    ORDERED(NO_LARGE_CACHES, NULL, "glibc.malloc.tcache_max", "128", "512", USUAL),
+    ORDERED(LARGE_CACHES, NULL, "glibc.malloc.tcache_max", "128", "512", USUAL, "4096", "16384",
+            "65536"),
+    ORDERED(FASTBINS, NULL, "glibc.malloc.mxfast", "0", "64", USUAL, "160"),
     EITHER(HUGE_PAGES, NULL, "glibc.malloc.hugetlb", "1"),
 };
 
@@ -122,6 +133,17 @@ static bool huge_pages(void)
     return n > 0 && !strstr(text, "[never]");
 }
 
+/* What this machine and its libc have, and the workload: of enum need. */
+static unsigned have(unsigned threads)
+{
+    const struct glibc_version *known = glibc_of(glibc_minor(gnu_get_libc_version()));
+    unsigned needs = (threads < 2 ? 0 : THREADS) | (huge_pages() ? HUGE_PAGES : 0);
+    if (known)
+        needs |= (known->fastbins ? FASTBINS : 0) |
+                 (known->large_caches ? LARGE_CACHES : NO_LARGE_CACHES);
+    return needs;
+}
+
 static bool is_fixed(const char *name, const char *const *fixed, size_t count)
 {
     size_t n = strlen(name);
@@ -156,11 +178,10 @@ int tune_settings_find(struct tune_settings *s, const char *name, const char *pa
     if (*path && !(library = trust_map(path, &bytes, err)))
         return -1;
     *s = (struct tune_settings){.allocator = family->name, .preload = path};
-    bool huge = huge_pages();
+    const unsigned there = have(threads);
     for (size_t i = 0; i < family->count; i++) {
         const struct entry *e = &family->entries[i];
-        if ((e->need == THREADS && threads < 2) || (e->need == HUGE_PAGES && !huge) ||
-            is_fixed(e->setting.name, fixed, count) ||
+        if ((e->need & ~there) || is_fixed(e->setting.name, fixed, count) ||
             (e->known_by && library && !memmem(library, bytes, e->known_by, strlen(e->known_by))))
             continue;
         take(s, e);

@@ -136,6 +136,16 @@ class Sizes(unittest.TestCase):
                     with self.subTest(field=field, size=size, allocator=allocator):
                         self.parts_add_up(f"split={field}:{size}", f"allocator={allocator}", block)
 
+    def test_an_unknown_version(self):
+        """Nothing is assumed of it, and that is said."""
+        for allocator, unknown in (("glibc 2.25", True), ("glibc 2.26", False), ("glibc 2.43", False), ("glibc 2.99", True),
+                                   ("jemalloc", False)):
+            with self.subTest(allocator=allocator):
+                arguments = (f"allocator={allocator}", "split=heap:1000000")
+                self.assertEqual(b" is not known to mallow" in run("text", *arguments), unknown)
+                explained = report(*arguments)["processes"][0]["explained"]
+                self.assertEqual({e.get("unknown_version", False) for e in explained}, {unknown})
+
     def test_their_sums(self):
         self.parts_add_up(f"split=heap:{self.MOST}", f"split=arenas:{self.MOST}")
         for other in ("arenas", "anonymous"):

@@ -9,12 +9,12 @@
 
 #include "arch/page.h"
 #include "arch/system.h"
+#include "glibc/versions.h"
 #include "preload/guest.h"
 #include "preload/guest/module.h"
 #include "preload/sys.h"
 
-#define BOOT_BYTES       65536u
-#define FREE_SIZED_SINCE 43u /* glibc 2.43 */
+#define BOOT_BYTES 65536u
 
 static uint8_t boot_memory[BOOT_BYTES] __attribute__((aligned(16)));
 static volatile uint32_t boot_used;
@@ -300,13 +300,10 @@ static void learn_facts(void)
         const char *v = version();
         memcpy(next_facts.name, "glibc ", 6);
         strncpy(next_facts.name + 6, v, sizeof next_facts.name - 7);
-        unsigned minor = v[0] == '2' && v[1] == '.' ? (unsigned)(v[2] - '0') : 0;
-        if (v[2] && v[3] >= '0' && v[3] <= '9')
-            minor = minor * 10 + (unsigned)(v[3] - '0');
+        const unsigned minor = glibc_minor(v);
+        const struct glibc_version *known = glibc_of(minor);
         next_facts.glibc_minor = minor;
-        /* heap_info {arena, previous, size} and HEAP_MAX_SIZE of 64 MiB: read in glibc's 2.26
-         * to 2.42 */
-        next_facts.glibc_heaps = minor >= 26 && minor <= 42 && !has_hugetlb_tunable();
+        next_facts.glibc_heaps = known && known->heap_info && !has_hugetlb_tunable();
         next_facts.curbrk = (void *const *)dlsym(RTLD_DEFAULT, "__curbrk");
         return;
     }
@@ -402,7 +399,8 @@ bool next_resolve(void)
     learn_facts();
     /* a glibc that has none is not asked: what dlsym allocates for its answer would move the
      * program's heap by 128 bytes */
-    if (!next_facts.glibc || next_facts.glibc_minor >= FREE_SIZED_SINCE) {
+    const struct glibc_version *known = glibc_of(next_facts.glibc_minor);
+    if (!next_facts.glibc || !known || known->free_sized) {
         find(NEXT_NEW);
         find(NEXT_FIRST); /* once more: frees that text, unrecorded as it was made */
     }

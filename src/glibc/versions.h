@@ -1,0 +1,97 @@
+/* versions.h - what differs between the versions of glibc's malloc, on x86-64: one table, which all
+ * that models it asks.
+ *
+ * Owns: which layouts and rules a version has. A version that is not in the table is unknown: then
+ * nothing is assumed of it, and figures that follow from these facts are left out. Pure functions;
+ * no libc, so that the preloaded libraries may ask as well. */
+#ifndef MALLOW_GLIBC_VERSIONS_H
+#define MALLOW_GLIBC_VERSIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A thread's cache of freed chunks: it is a chunk itself. */
+struct glibc_cache {
+    uint32_t chunk_bytes; /* of it, with its header */
+    uint32_t bins;        /* of all sizes; the first GLIBC_SMALL_BINS are of one size each */
+    uint32_t count_bytes; /* of a bin's counter */
+    bool counts_free;     /* counters are of the places that are left */
+    uint32_t depth;       /* how many chunks a bin takes by default */
+    uint32_t depth_most;  /* of the tunable tcache_count: above it the tunable does nothing */
+};
+
+#define GLIBC_SMALL_BINS 64u
+#define GLIBC_SMALL_MOST 1040u /* of a chunk in these bins */
+
+struct glibc_version {
+    unsigned minor; /* of 2.minor: the first that is so */
+    struct glibc_cache cache;
+    bool fastbins;     /* mxfast has an effect */
+    bool large_caches; /* tcache_max may be above 1,032, up to 4 MiB */
+    bool heap_info;  /* heap_info {arena, previous, size} in heaps of 64 MiB, without huge pages */
+    bool free_sized; /* free_sized and free_aligned_sized are there */
+};
+
+#define GLIBC_FIRST_MINOR 26u
+#define GLIBC_LAST_MINOR  43u
+
+#define GLIBC_CACHE_BYTE                                                                           \
+    {                                                                                              \
+        0x250, 64, 1, false, 7, 127                                                                \
+    }
+#define GLIBC_CACHE_COUNT                                                                          \
+    {                                                                                              \
+        0x290, 64, 2, false, 7, UINT16_MAX                                                         \
+    }
+#define GLIBC_CACHE_LARGE                                                                          \
+    {                                                                                              \
+        0x300, 76, 2, true, 7, UINT16_MAX                                                          \
+    }
+#define GLIBC_CACHE_DEEP                                                                           \
+    {                                                                                              \
+        0x300, 76, 2, true, 16, UINT16_MAX                                                         \
+    }
+
+static const struct glibc_version glibc_versions[] = {
+    /* minor, cache, fastbins, large_caches, heap_info, free_sized */
+    {26, GLIBC_CACHE_BYTE, true, false, true, false},
+    {30, GLIBC_CACHE_COUNT, true, false, true, false},
+    {42, GLIBC_CACHE_LARGE, true, true, true, false},
+    {43, GLIBC_CACHE_DEEP, false, true, false, true},
+};
+#define GLIBC_VERSIONS (sizeof glibc_versions / sizeof *glibc_versions)
+
+/* The facts of glibc 2.minor; NULL: that version is unknown. */
+static inline __attribute__((unused)) const struct glibc_version *glibc_of(unsigned minor)
+{
+    if (minor < GLIBC_FIRST_MINOR || minor > GLIBC_LAST_MINOR)
+        return NULL;
+    size_t i = GLIBC_VERSIONS - 1;
+    while (glibc_versions[i].minor > minor)
+        i--;
+    return &glibc_versions[i];
+}
+
+/* The minor of "2.41", of "2.41-12" as well; 0: it is no such text. */
+static inline __attribute__((unused)) unsigned glibc_minor(const char *version)
+{
+    unsigned minor = 0;
+    if (!version || version[0] != '2' || version[1] != '.')
+        return 0;
+    for (const char *at = version + 2; *at >= '0' && *at <= '9' && minor < 1000; at++)
+        minor = minor * 10 + (unsigned)(*at - '0');
+    return minor;
+}
+
+/* The minor in an allocator's name as it is recorded, "glibc 2.41"; 0: it is another allocator. */
+static inline __attribute__((unused)) unsigned glibc_minor_of(const char *allocator)
+{
+    static const char name[] = "glibc ";
+    for (size_t i = 0; i < sizeof name - 1; i++)
+        if (!allocator || allocator[i] != name[i])
+            return 0;
+    return glibc_minor(allocator + sizeof name - 1);
+}
+
+#endif
