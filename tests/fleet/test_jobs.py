@@ -189,6 +189,8 @@ class Slurm(Case):
                     with open(os.path.join(cls.directory, f"output-{n}")) as f:
                         text = f.read()[-2000:]
                     cls.tearDownClass()
+                    if "initialize cgroup plugin" in text:
+                        raise unittest.SkipTest("SKIPPED, LOUDLY: slurmd ends without control groups: " + text[-300:])
                     raise RuntimeError(f"{p.args} ended: {text}")
             time.sleep(0.2)
 
