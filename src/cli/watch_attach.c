@@ -27,7 +27,7 @@ static void remember(struct watch_attach *a, pid_t pid)
 
 static int attach(struct watch_attach *a, pid_t pid, struct error *err)
 {
-    char library[PATH_MAX], preload[PATH_MAX];
+    char library[PATH_MAX], preload[PATH_MAX], away[INJECT_AWAY_BYTES];
     struct inject_result result;
     if (inspect_find_library("libmallow-attach.so", library, err) ||
         inspect_find_library("libmallow-watch.so", preload, err))
@@ -39,10 +39,9 @@ static int attach(struct watch_attach *a, pid_t pid, struct error *err)
     remember(a, pid);
     if (!a->quiet && !result.already)
         command_warn(a->command,
-                     "attached to process %d: thread %d was away for %.1f ms (%.1f ms at work), %u "
-                     "bindings lead to the library; the end of this watch puts them back",
-                     (int)pid, (int)result.tid, (double)result.away_ns / 1e6,
-                     (double)result.work_ns / 1e6, result.slots);
+                     "attached to process %d: %s, %u bindings lead to the library; the end of this "
+                     "watch puts them back",
+                     (int)pid, inject_away(&result, away), result.slots);
     return 0;
 }
 
@@ -99,8 +98,9 @@ void watch_attach_joined(struct watch_attach *a, const struct watch_process *p)
         remember(a, p->pid);
 }
 
-int watch_attach_end(struct watch_attach *a)
+int watch_attach_end(struct watch_attach *a, uint64_t interrupted_ns)
 {
+    const uint64_t until_ns = inject_leave_until(interrupted_ns);
     int status = 0;
     for (size_t i = 0; i < a->count; i++) {
         struct trust_process who;
@@ -110,11 +110,13 @@ int watch_attach_end(struct watch_attach *a)
             who.start_ticks != a->seen[i].start_ticks ||
             !inject_is_there(who.pid, MLW_ATTACH_LIBRARY))
             continue;
-        if (!inject_end(who.pid, MLW_ATTACH_LIBRARY, &result, &err))
+        if (!inject_end(who.pid, MLW_ATTACH_LIBRARY, until_ns, &result, &err))
             continue;
         if (trust_process_lives(&who)) {
-            command_warn(a->command, "%s; 'mallow watch --detach %d' tries again", err.text,
-                         (int)who.pid);
+            command_warn(a->command,
+                         "%s; its calls lead to the library, whose samples are read by no watch, "
+                         "until 'mallow watch --detach %d'",
+                         err.text, (int)who.pid);
             status = -1;
         }
     }
@@ -131,17 +133,15 @@ int watch_detach(const struct command *self, pid_t pid, bool quiet)
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
         struct inject_result result;
         struct error err = {0};
-        if (inject_end(pid, libraries[i], &result, &err)) {
+        char away[INJECT_AWAY_BYTES];
+        if (inject_end(pid, libraries[i], 0, &result, &err)) {
             command_warn(self, "%s", err.text);
             return EXIT_FAILED;
         }
         any |= !result.already;
         if (!quiet && !result.already)
-            command_warn(self,
-                         "detached from process %d: thread %d was away for %.1f ms (%.1f ms at "
-                         "work), %u bindings are as they were",
-                         (int)pid, (int)result.tid, (double)result.away_ns / 1e6,
-                         (double)result.work_ns / 1e6, result.slots);
+            command_warn(self, "detached from process %d: %s, %u bindings are as they were",
+                         (int)pid, inject_away(&result, away), result.slots);
     }
     if (!quiet && !any)
         command_warn(self, "process %d is not attached to: nothing was to be put back", (int)pid);

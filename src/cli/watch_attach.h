@@ -27,8 +27,9 @@ int watch_attach(struct watch_attach *a, const pid_t *pids, size_t count, const 
                  struct error *err);
 /* A process is watched from now on. */
 void watch_attach_joined(struct watch_attach *a, const struct watch_process *p);
-/* Puts all processes that were watched back as they were; -1: not everywhere. */
-int watch_attach_end(struct watch_attach *a);
+/* Puts all processes that were watched back as they were; -1: not everywhere. interrupted_ns: when
+ * the user ended the watch (CLOCK_MONOTONIC); 0: it ended by itself, and has time. */
+int watch_attach_end(struct watch_attach *a, uint64_t interrupted_ns);
 
 /* `mallow watch --detach PID`; returns the exit status. */
 int watch_detach(const struct command *self, pid_t pid, bool quiet);

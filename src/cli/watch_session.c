@@ -318,7 +318,7 @@ static int attach_and_watch(struct watching *w, struct watch_options *options,
         bad = run_session(w, options, result, err);
         close_all(w);
     }
-    if (watch_attach_end(&w->attach))
+    if (watch_attach_end(&w->attach, result->interrupted_ns))
         w->failed = true;
     return bad;
 }

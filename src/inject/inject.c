@@ -28,14 +28,17 @@
 #include "trust/process.h"
 
 enum { PATH_ROOM = BORROW_ROOM - sizeof(struct mlw_attach), RTLD_NOW_FLAG = 2, STAY_MS = 1000 };
-#define PATIENCE_NS 15000000000ull
-#define LEAVING_NS  60000000000ull /* to put back is worth more */
-#define STOPS_LEAST 1000u          /* a busy machine gets up to LEAVING_NS for so many */
-#define CALL_NS     30000000000ull
-#define LATE_NS     10000000000ull
-#define WORKER_NS   240000000000ull /* all of the above, and more: it hangs */
-#define GRACE_NS    1000000000ull   /* for a worker that was asked to end */
-#define ASKED_MS    50              /* so often a signal is looked for */
+#define PATIENCE_NS    15000000000ull
+#define LEAVING_NS     60000000000ull /* to put back is worth more */
+#define STOPS_LEAST    1000u          /* a busy machine gets up to LEAVING_NS for so many */
+#define CALL_NS        30000000000ull
+#define LATE_NS        10000000000ull
+#define WORKER_NS      240000000000ull /* all of the above, and more: it hangs */
+#define GRACE_NS       1000000000ull   /* for a worker that was asked to end */
+#define LEAVE_NS       1500000000ull
+#define LEAVE_LEAST_NS 1000000000ull /* the last reports may have taken their time */
+#define OVER_NS        200000000ull  /* for a worker whose time is over */
+#define ASKED_MS       50            /* so often a signal is looked for */
 
 struct work {
     pid_t pid;
@@ -44,10 +47,18 @@ struct work {
     struct inject_result result;
     struct injected target;
     struct borrowed thread;
-    const char *why; /* the last thread that was looked at could not be borrowed */
-    int refusal;     /* errno, of the last thread that the kernel did not let be stopped */
-    bool changed;    /* the process executed another program */
+    const char *why;   /* the last thread that was looked at could not be borrowed */
+    int refusal;       /* errno, of the last thread that the kernel did not let be stopped */
+    bool changed;      /* the process executed another program */
+    uint64_t until_ns; /* it is given up; UINT64_MAX: never */
 };
+
+/* The time that is left, of at most so much. */
+static uint64_t left_of(const struct work *w, uint64_t most_ns)
+{
+    const uint64_t now = clock_monotonic_ns(), left = w->until_ns > now ? w->until_ns - now : 0;
+    return left < most_ns ? left : most_ns;
+}
 
 /* ---- which thread ---- */
 
@@ -65,18 +76,18 @@ struct candidate {
 };
 
 /* The system call that the thread waits in; -1: it runs; -2: not to be stopped now. */
-static long call_of(pid_t pid, pid_t tid)
+static long call_of(const struct handle *h, pid_t tid)
 {
     char name[64], text[256], state;
     snprintf(name, sizeof name, "task/%d/stat", (int)tid);
-    if (proc_read(pid, name, text, sizeof text) <= 0)
+    if (proc_read(h->pid, name, text, sizeof text) <= 0)
         return -2;
     const char *at = strrchr(text, ')');
     state = at && at[1] ? at[2] : 'X';
     if (state == 'D' || state == 'Z' || state == 'X') /* D: an exec or a vfork's child is awaited */
         return -2;
     snprintf(name, sizeof name, "task/%d/syscall", (int)tid);
-    if (proc_read(pid, name, text, sizeof text) <= 0)
+    if (proc_read(h->pid, name, text, sizeof text) <= 0)
         return -2;
     if (!strncmp(text, "running", 7))
         return -1;
@@ -98,16 +109,16 @@ static int by_rank(const void *a, const void *b)
 }
 
 /* By rank. */
-static size_t list_threads(pid_t pid, struct candidate **out)
+static size_t list_threads(const struct handle *h, struct candidate **out)
 {
     char path[64];
     struct candidate *list = NULL;
     size_t count = 0, room = 0;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    snprintf(path, sizeof path, "/proc/%d/task", (int)h->pid);
     DIR *d = opendir(path);
     for (struct dirent *e; d && (e = readdir(d));) {
         const pid_t tid = (pid_t)strtol(e->d_name, NULL, 10);
-        const long call = tid > 0 ? call_of(pid, tid) : -2;
+        const long call = tid > 0 ? call_of(h, tid) : -2;
         if (call == -2 || !ARRAY_ROOM(list, count + 1, room))
             continue;
         list[count++] = (struct candidate){tid, rank_of(call)};
@@ -169,6 +180,8 @@ static bool has_patience(const struct work *w, uint64_t begun_ns)
 {
     const uint64_t passed_ns = clock_monotonic_ns() - begun_ns,
                    asked_ns = w->o ? w->o->patience_ns : LEAVING_NS;
+    if (!left_of(w, 1))
+        return false;
     if (asked_ns)
         return passed_ns < asked_ns;
     return passed_ns < (w->result.stops < STOPS_LEAST ? LEAVING_NS : PATIENCE_NS);
@@ -193,7 +206,7 @@ static int borrow_any(struct work *w, struct error *err)
     bool stuck = false; /* no thread stopped, the last time */
     for (unsigned round = 0; has_patience(w, begun_ns); round++) {
         struct candidate *list;
-        const size_t count = list_threads(w->pid, &list);
+        const size_t count = list_threads(&w->target.handle, &list);
         size_t refused = 0, late = 0;
         for (size_t i = 0; i < count; i++) {
             if (list[i].rank == RANK_STOP_ENDS && list[0].rank == RANK_WAITS &&
@@ -257,13 +270,14 @@ static int load(struct work *w, struct error *err)
     if (!injected_write(t, path, w->o->library, strlen(w->o->library) + 1))
         return error_set(err, ERROR_UNSUPPORTED, "the stack of process %d cannot be written to",
                          (int)w->pid);
-    if (!borrow_call(&w->thread, open, path, RTLD_NOW_FLAG, CALL_NS))
+    if (!borrow_call(&w->thread, open, path, RTLD_NOW_FLAG, left_of(w, CALL_NS)))
         return too_long(w, err);
     if (injected_refresh(t, err))
         return -1;
     if (injected_module(t, w->library))
         return 0;
-    borrow_call(&w->thread, clear, 0, 0, CALL_NS); /* the program's own dlerror is not to find it */
+    borrow_call(&w->thread, clear, 0, 0,
+                left_of(w, CALL_NS)); /* the program's own dlerror is not to find it */
     return reasons_refuse(w->pid, INJECT_LINKER, w->o->library, err);
 }
 
@@ -287,12 +301,12 @@ static int judge(const struct work *w, const struct mlw_attach_answer *a, struct
 
 /* Whether the allocator can say quickly how much is in use: it counts its free blocks one by one.
  */
-static bool is_small(pid_t pid)
+static bool is_small(const struct handle *h)
 {
     enum { MOST_KB = 1 << 20 };
     char status[8192];
     unsigned long kb = ULONG_MAX;
-    if (proc_read(pid, "status", status, sizeof status) > 0)
+    if (proc_read(h->pid, "status", status, sizeof status) > 0)
         proc_status_numbers(status, "VmRSS:", &kb, 1);
     return kb < MOST_KB;
 }
@@ -307,14 +321,16 @@ static int call_library(struct work *w, struct error *err)
                            .reader = w->o ? (uint32_t)w->o->reader : 0,
                            .blocks = UINT64_MAX,
                            .bytes = UINT64_MAX,
-                           .measure = w->o && w->o->session && is_small(w->pid)};
+                           .measure = w->o && w->o->session && is_small(&t->handle)};
     const struct module *m = injected_module(t, w->library);
     const uint64_t function = m ? injected_symbol(t, m->base,
                                                   w->o ? MLW_ATTACH_BEGIN : MLW_ATTACH_END, NULL)
                                 : 0,
                    answer_at = m ? injected_symbol(t, m->base, MLW_ATTACH_ANSWER, NULL) : 0;
-    const struct borrow_request request = {
-        .argument = w->thread.room, .answer_at = answer_at, .token = a.token, .limit_ns = CALL_NS};
+    const struct borrow_request request = {.argument = w->thread.room,
+                                           .answer_at = answer_at,
+                                           .token = a.token,
+                                           .limit_ns = left_of(w, CALL_NS)};
     struct mlw_attach_answer answer;
     if (w->o && w->o->session)
         snprintf(a.session, sizeof a.session, "%s", w->o->session);
@@ -372,12 +388,12 @@ static int check(struct work *w, bool *loading, struct error *err)
     return *loading ? sees_library(w, err) : 0;
 }
 
-/* Nanoseconds that the thread has had a processor, so far. */
+/* Nanoseconds that the thread has had a processor, so far; UINT64_MAX: not known. */
 static uint64_t processor_ns(const struct work *w)
 {
     char name[64], text[128];
     snprintf(name, sizeof name, "task/%d/schedstat", (int)w->result.tid);
-    return proc_read(w->pid, name, text, sizeof text) > 0 ? strtoull(text, NULL, 10) : 0;
+    return proc_read(w->pid, name, text, sizeof text) > 0 ? strtoull(text, NULL, 10) : UINT64_MAX;
 }
 
 static int attach(struct work *w, struct error *err)
@@ -400,7 +416,9 @@ static int attach(struct work *w, struct error *err)
         return -1;
     const uint64_t before_ns = processor_ns(w);
     const int status = (loading && load(w, err)) || call_library(w, err) ? -1 : 0;
-    w->result.work_ns = processor_ns(w) - before_ns;
+    const uint64_t after_ns = processor_ns(w);
+    w->result.work_ns =
+        before_ns == UINT64_MAX || after_ns == UINT64_MAX ? UINT64_MAX : after_ns - before_ns;
     borrow_end(&w->thread);
     w->result.away_ns = clock_monotonic_ns() - w->thread.since_ns;
     return status;
@@ -439,40 +457,25 @@ static void child(struct work *w, int to)
     signal(SIGCHLD, SIG_DFL); /* it is blocked, and waited for */
     signal(SIGTERM, SIG_DFL); /* blocked, too: thread_asked_to_end */
     a.status = run(w, &a.err);
-    borrow_leave(LATE_NS);
+    borrow_leave(left_of(w, LATE_NS));
     a.result = w->result;
     const ssize_t n = write(to, &a, sizeof a);
     _exit(n == (ssize_t)sizeof a ? 0 : 1);
 }
 
-/* A signal that asks this process to end has come. It stays pending: what it does is its handler's.
- */
-static bool is_asked_to_end(const sigset_t *before)
-{
-    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
-    sigset_t pending;
-    sigpending(&pending);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        struct sigaction now;
-        if (sigismember(&pending, ends[i]) && !sigismember(before, ends[i]) &&
-            !sigaction(ends[i], NULL, &now) && now.sa_handler != SIG_IGN)
-            return true;
-    }
-    return false;
-}
-
 /* Until the worker has answered or ended. One that is asked to end, and that then has not, or that
  * takes too long, is killed, which leaves the process as inject.h says: false. */
-static bool await_answer(pid_t worker, int from, const sigset_t *before)
+static bool await_answer(pid_t worker, int from, uint64_t until_ns)
 {
-    const uint64_t last_ns = clock_monotonic_ns() + WORKER_NS;
+    const uint64_t last_ns =
+        until_ns < UINT64_MAX ? until_ns + OVER_NS : clock_monotonic_ns() + WORKER_NS;
     uint64_t asked_ns = 0;
     for (;;) {
         struct pollfd answer = {.fd = from, .events = POLLIN};
         if (poll(&answer, 1, ASKED_MS) > 0)
             return true;
         const uint64_t now = clock_monotonic_ns();
-        if (!asked_ns && is_asked_to_end(before)) {
+        if (!asked_ns && thread_asked_to_end()) { /* the signal stays pending, for its handler */
             asked_ns = now;
             kill(worker, SIGTERM);
         }
@@ -483,7 +486,7 @@ static bool await_answer(pid_t worker, int from, const sigset_t *before)
     }
 }
 
-static int inject(pid_t pid, const struct inject_options *o, const char *library,
+static int inject(pid_t pid, const struct inject_options *o, const char *library, uint64_t until_ns,
                   struct inject_result *result, struct error *err)
 {
     struct work *w = calloc(1, sizeof *w);
@@ -497,7 +500,7 @@ static int inject(pid_t pid, const struct inject_options *o, const char *library
     }
     if (!w)
         return error_memory(err);
-    *w = (struct work){.pid = pid, .o = o, .library = library};
+    *w = (struct work){.pid = pid, .o = o, .library = library, .until_ns = until_ns};
     if (pipe2(ends, O_CLOEXEC)) {
         free(w);
         return error_system(err, "cannot make a pipe");
@@ -514,7 +517,7 @@ static int inject(pid_t pid, const struct inject_options *o, const char *library
     ssize_t n = 0;
     bool ended_by_us = false;
     if (worker > 0) {
-        ended_by_us = !await_answer(worker, ends[0], &before);
+        ended_by_us = !await_answer(worker, ends[0], until_ns);
         n = read(ends[0], &a, sizeof a);
         while (waitpid(worker, &status, 0) < 0 && errno == EINTR)
             ;
@@ -544,20 +547,28 @@ static const char *name_of(const struct inject_options *o)
 int inject_begin(pid_t pid, const struct inject_options *options, struct inject_result *result,
                  struct error *err)
 {
-    return inject(pid, options, name_of(options), result, err);
+    return inject(pid, options, name_of(options), UINT64_MAX, result, err);
 }
 
-int inject_end(pid_t pid, const char *library, struct inject_result *result, struct error *err)
+uint64_t inject_leave_until(uint64_t interrupted_ns)
 {
-    const uint64_t until = clock_monotonic_ns() + LEAVING_NS;
-    int status = inject(pid, NULL, library, result, err);
+    const uint64_t first = interrupted_ns + LEAVE_NS, least = clock_monotonic_ns() + LEAVE_LEAST_NS;
+    return !interrupted_ns ? 0 : first > least ? first : least;
+}
+
+int inject_end(pid_t pid, const char *library, uint64_t until_ns, struct inject_result *result,
+               struct error *err)
+{
+    const uint64_t last_ns = until_ns ? until_ns : UINT64_MAX,
+                   tidy_ns = until_ns ? until_ns : clock_monotonic_ns() + LEAVING_NS;
+    int status = inject(pid, NULL, library, last_ns, result, err);
     while (!status && result->busy) { /* it is out of use, but not tidy yet */
         struct inject_result again;
         const struct timespec brief = {.tv_nsec = 50000000};
-        if (clock_monotonic_ns() > until)
+        if (clock_monotonic_ns() > tidy_ns)
             return reasons_refuse(pid, INJECT_CALLS, NULL, err);
         nanosleep(&brief, NULL);
-        status = inject(pid, NULL, library, &again, err);
+        status = inject(pid, NULL, library, last_ns, &again, err);
         result->busy = again.busy;
         result->stops += again.stops;
         if (again.away_ns > result->away_ns)
@@ -566,9 +577,19 @@ int inject_end(pid_t pid, const char *library, struct inject_result *result, str
     return status;
 }
 
+const char *inject_away(const struct inject_result *result, char to[INJECT_AWAY_BYTES])
+{
+    const int n = snprintf(to, INJECT_AWAY_BYTES, "thread %d was away for %.1f ms",
+                           (int)result->tid, (double)result->away_ns / 1e6);
+    if (result->work_ns < UINT64_MAX)
+        snprintf(to + n, INJECT_AWAY_BYTES - (size_t)n, " (%.1f ms at work)",
+                 (double)result->work_ns / 1e6);
+    return to;
+}
+
 int inject_check(pid_t pid, const struct inject_options *options, struct error *err)
 {
-    struct work w = {.pid = pid, .o = options, .library = name_of(options)};
+    struct work w = {.pid = pid, .o = options, .library = name_of(options), .until_ns = UINT64_MAX};
     bool loading;
     const int status = check(&w, &loading, err);
     injected_close(&w.target);

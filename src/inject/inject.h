@@ -42,11 +42,11 @@ struct inject_options {
 struct inject_result {
     pid_t tid;        /* the borrowed thread */
     uint64_t away_ns; /* from its stop until it went on */
-    uint64_t
-        work_ns; /* of these, on a processor; the others it waited for one, or its attacher did */
-    uint64_t stops; /* threads that were stopped for a look before */
-    uint32_t slots; /* bindings that were changed */
-    bool already;   /* nothing was to be done */
+    uint64_t work_ns; /* of these, on a processor; the others it waited for one, or its attacher
+                         did. UINT64_MAX: not known, the thread ended */
+    uint64_t stops;   /* threads that were stopped for a look before */
+    uint32_t slots;   /* bindings that were changed */
+    bool already;     /* nothing was to be done */
     bool busy; /* inject_end came back until none of its threads was in a call of the library */
 };
 
@@ -54,9 +54,20 @@ struct inject_result {
  * nothing. */
 int inject_begin(pid_t pid, const struct inject_options *options, struct inject_result *result,
                  struct error *err);
+/* The end of a command does not take longer than two seconds when the user asks for it: until when
+ * its processes are tried to be left, for inject_end. interrupted_ns: of the signal
+ * (CLOCK_MONOTONIC); 0, and the result: there was none, and there is time. */
+uint64_t inject_leave_until(uint64_t interrupted_ns);
+
 /* The process's calls lead to its allocator again. The library's code stays, unused. library: its
- * file's name, MLW_ATTACH_LIBRARY or MLW_ATTACH_RECORD_LIBRARY. */
-int inject_end(pid_t pid, const char *library, struct inject_result *result, struct error *err);
+ * file's name, MLW_ATTACH_LIBRARY or MLW_ATTACH_RECORD_LIBRARY. until_ns (CLOCK_MONOTONIC): it is
+ * given up then; 0: as long as it may take, which is a minute. */
+int inject_end(pid_t pid, const char *library, uint64_t until_ns, struct inject_result *result,
+               struct error *err);
+
+/* For messages: "thread 12 was away for 3.1 ms (0.4 ms at work)". */
+enum { INJECT_AWAY_BYTES = 96 };
+const char *inject_away(const struct inject_result *result, char to[INJECT_AWAY_BYTES]);
 
 /* Whether the process could be attached to, as far as that is seen without stopping it. 0, or -1
  * with the reason. */

@@ -13,16 +13,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static void block(sigset_t *before)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGQUIT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, before);
+}
+
+void signals_block(void) { block(NULL); }
+
+void signals_pass(const struct signals_before *before)
+{
+    sigprocmask(SIG_SETMASK, &before->mask, NULL);
+}
+
 void signals_take(struct signals_before *before)
 {
-    sigset_t block;
-    sigemptyset(&block);
-    sigaddset(&block, SIGCHLD);
-    sigaddset(&block, SIGINT);
-    sigaddset(&block, SIGQUIT);
-    sigaddset(&block, SIGTERM);
-    sigaddset(&block, SIGHUP);
-    sigprocmask(SIG_BLOCK, &block, &before->mask);
+    block(&before->mask);
     struct sigaction ignore = {.sa_handler = SIG_IGN}, standard = {.sa_handler = SIG_DFL};
     sigaction(SIGPIPE, &ignore, &before->pipe);
     sigaction(SIGXFSZ, &ignore, &before->xfsz);

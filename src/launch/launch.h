@@ -23,6 +23,10 @@ struct signals_before {
  * ignores SIGPIPE and SIGXFSZ. */
 void signals_take(struct signals_before *before);
 void signals_restore(const struct signals_before *before);
+/* The blocked signals act as they did before, for work that has no loop and leaves nothing behind;
+ * signals_block: until here. */
+void signals_pass(const struct signals_before *before);
+void signals_block(void);
 
 /* Limits that mallow lifts for itself as far as it may: on the size of files, on address space, on
  * open files, on data. */

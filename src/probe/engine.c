@@ -628,8 +628,12 @@ int probe_run(const struct probe_options *o, struct probe_result *result, struct
         if (s->e.inside)
             inside_begin(s->e.inside, s->launch.pid);
     }
+    /* The kernel may take seconds to check the programs. The end of this process takes them away,
+     * and a program that waits for its probes ends, too. */
+    signals_pass(&s->signals);
     if (!bad && !s->e.inside)
         bad = load(&s->e, err) || attach(s, err);
+    signals_block();
     bad = bad || run_all(s, err);
     if (s->launch.pid > 0)
         launch_cancel(&s->launch);

@@ -26,6 +26,7 @@
 #define FLUSH_NS 1000000000ull /* what a kill of mallow costs at most */
 
 struct attach {
+    struct signals_before before;
     const struct attach_options *o;
     struct outside_options options;
     struct outside *outside;
@@ -156,7 +157,9 @@ static int attach(struct attach *a, const char *exe, struct record_result *resul
     a->outside = outside_new(&a->options, err);
     if (!a->outside)
         return -1;
+    signals_pass(&a->before); /* it can take seconds, and the kernel takes the probes away */
     int bad = probe_begin(&a->probe, &a->result, err);
+    signals_block();
     if (has_ended(a) && (bad || outside_running(a->outside) < 2))
         return error_set(
             err, ERROR_UNSUPPORTED,
@@ -208,7 +211,6 @@ static int finish(struct attach *a, struct record_result *result, struct error *
 
 int record_attach(const struct attach_options *o, struct record_result *result, struct error *err)
 {
-    struct signals_before before;
     struct attach *a = calloc(1, sizeof *a);
     *result = (struct record_result){.program_pid = (int)o->pid};
     if (!a)
@@ -216,7 +218,7 @@ int record_attach(const struct attach_options *o, struct record_result *result, 
     a->o = o;
     a->output = a->place.dir = -1;
     a->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)o->pid, 0);
-    signals_take(&before);
+    signals_take(&a->before);
     sigset_t set;
     sigemptyset(&set);
     for (const int *s = (const int[]){SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, 0}; *s; s++)
@@ -241,7 +243,7 @@ int record_attach(const struct attach_options *o, struct record_result *result, 
     trust_place_close(&a->place);
     probe_release(&a->result);
     outside_free(a->outside);
-    signals_restore(&before);
+    signals_restore(&a->before);
     free(a);
     return status;
 }

@@ -50,8 +50,8 @@ struct watch {
     uint64_t now_ns;
     uint64_t interim_ns, clock_ns, whole_ns; /* when they are due */
     uint64_t starting_since_ns[MLW_PROCESSES];
-    bool interrupted; /* the user ends the recording */
-    bool active;      /* something moved in the last round */
+    uint64_t interrupted_ns; /* the user ends the recording; 0: not yet */
+    bool active;             /* something moved in the last round */
     bool draining;
     uint64_t reaped_ns; /* when the program was first seen to have ended; 0: not yet */
     uint64_t alone_ns;  /* since when no process of the recording runs; 0: one does */
@@ -87,9 +87,9 @@ static void take_signals(struct watch *w)
             info.ssi_code == SI_USER || info.ssi_code == SI_QUEUE || info.ssi_code == SI_TKILL;
         if (number == SIGCHLD)
             continue; /* the program is asked for below, in any case */
-        if (w->reaped || w->o->leave)
-            w->interrupted = true;
-        else if (sent && (number == SIGTERM || number == SIGHUP))
+        if ((w->reaped || w->o->leave) && !w->interrupted_ns)
+            w->interrupted_ns = clock_monotonic_ns();
+        if (!w->reaped && !w->o->leave && sent && (number == SIGTERM || number == SIGHUP))
             kill(w->program, number); /* from a terminal it has it already */
     }
     reap(w);
@@ -385,7 +385,7 @@ static void leave_all(struct watch *w)
 {
     for (uint32_t i = 0; i < w->reach; i++)
         if (w->images[i] && w->images[i]->pid > 0 && !pidfd_gone(w->images[i]->pidfd))
-            w->o->leave(w->o->leave_arg, w->images[i]->pid);
+            w->o->leave(w->o->leave_arg, w->images[i]->pid, w->interrupted_ns);
 }
 
 static void stop_all(struct watch *w)
@@ -541,7 +541,7 @@ void loop_run(struct recording *r, const struct loop_options *o, struct loop_res
     w->now_ns = clock_monotonic_ns();
     w->interim_ns = w->now_ns + SECOND_NS;
     w->clock_ns = w->now_ns + CLOCK_EVERY_NS;
-    while (!w->interrupted && !(o->duration_ns && w->now_ns - r->started_ns >= o->duration_ns)) {
+    while (!w->interrupted_ns && !(o->duration_ns && w->now_ns - r->started_ns >= o->duration_ns)) {
         await_events(w);
         serve_all(w);
         if (is_over(w))

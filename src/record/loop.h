@@ -30,8 +30,9 @@ struct loop_options {
     void (*say)(void *arg, bool wrong, const char *line);
     void *say_arg;
     /* Not NULL: the program is no child of ours. Called for each process that still runs at the
-     * end. */
-    void (*leave)(void *arg, pid_t pid);
+     * end. interrupted_ns: when the user ended the recording (CLOCK_MONOTONIC); 0: it ended by
+     * itself. */
+    void (*leave)(void *arg, pid_t pid, uint64_t interrupted_ns);
     void *leave_arg;
     /* As of struct record_options; may be NULL. */
     void (*size)(void *arg, pid_t pid, bool is_program, uint64_t rss_bytes, const char *output);

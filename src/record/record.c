@@ -281,6 +281,7 @@ struct subject {
     struct launch l; /* of a program that we start */
     pid_t pid;
     char name[PATH_MAX];
+    uint64_t leave_until_ns; /* for all of its processes; 0: not known yet, or there is time */
 };
 
 static int start_program(struct subject *s, const struct launch_plan *plan, const struct shm *shm,
@@ -333,33 +334,37 @@ static int go(struct subject *s, const char *session_path, struct error *err)
     if (inject_begin(o->pid, &inject, &done, err))
         return -1;
     s->result->away_ns = done.away_ns;
-    char line[256];
-    snprintf(
-        line, sizeof line,
-        "attached to process %d: thread %d was away for %.1f ms (%.1f ms at work), %u bindings "
-        "lead to the recorder; the end of this recording puts them back",
-        (int)o->pid, (int)done.tid, (double)done.away_ns / 1e6, (double)done.work_ns / 1e6,
-        done.slots);
+    char line[256], away[INJECT_AWAY_BYTES];
+    snprintf(line, sizeof line,
+             "attached to process %d: %s, %u bindings lead to the recorder; the end of this "
+             "recording puts them back",
+             (int)o->pid, inject_away(&done, away), done.slots);
     o->say(o->arg, false, line);
     return 0;
 }
 
-static void leave(void *arg, pid_t pid)
+static void leave(void *arg, pid_t pid, uint64_t interrupted_ns)
 {
     struct subject *s = arg;
+    if (!s->leave_until_ns)
+        s->leave_until_ns = inject_leave_until(interrupted_ns);
     struct inject_result done;
     struct error err = {0};
     if (!inject_is_there(pid, MLW_ATTACH_RECORD_LIBRARY))
         return; /* a program that it started: the library came with it */
-    if (!inject_end(pid, MLW_ATTACH_RECORD_LIBRARY, &done, &err)) {
+    if (!inject_end(pid, MLW_ATTACH_RECORD_LIBRARY, s->leave_until_ns, &done, &err)) {
         if (done.away_ns > s->result->away_ns)
             s->result->away_ns = done.away_ns;
         return;
     }
     if (kill(pid, 0) && errno == ESRCH)
         return;
-    char line[sizeof err.text + 64];
-    snprintf(line, sizeof line, "%s; 'mallow watch --detach %d' tries again", err.text, (int)pid);
+    char line[sizeof err.text + 128];
+    snprintf(
+        line, sizeof line,
+        "%s; its calls lead to the recorder, which keeps nothing, until 'mallow watch --detach "
+        "%d'",
+        err.text, (int)pid);
     s->result->not_left++;
     s->o->say(s->o->arg, true, line);
 }

@@ -34,7 +34,8 @@ struct watch_run {
     struct follow follow;
     struct pressed *pressed;
     struct launch launch; /* pid 0: no program of ours */
-    bool reaped, stop;
+    bool reaped;
+    uint64_t stopped_ns; /* the user said stop; 0: not yet */
     int wait_status, signals;
     bool paused;
     bool changed;    /* the settings are not those that a program was started with */
@@ -216,7 +217,7 @@ void watch_run_command(struct watch_run *r, enum watch_command command)
     if (command == WATCH_TOGGLE)
         r->paused = !r->paused;
     if (command == WATCH_STOP)
-        r->stop = true;
+        r->stopped_ns = clock_monotonic_ns();
     for (uint32_t i = 0; i < r->follow.count; i++) {
         struct watch_process *p = r->follow.items[i];
         switch (command) {
@@ -418,7 +419,7 @@ static void take_signal(struct watch_run *r, const struct signalfd_siginfo *info
         else if (sent)
             watch_run_command(r, WATCH_TELL_ALL);
         else if (alone) /* the terminal is gone */
-            r->stop = true;
+            r->stopped_ns = clock_monotonic_ns();
         break;
     case SIGUSR1: watch_run_command(r, WATCH_MARK_KNOWN); break;
     case SIGUSR2: watch_run_command(r, WATCH_TELL_FREES); break;
@@ -426,7 +427,7 @@ static void take_signal(struct watch_run *r, const struct signalfd_siginfo *info
     case SIGQUIT:
     case SIGTERM:
         if (alone)
-            r->stop = true;
+            r->stopped_ns = clock_monotonic_ns();
         else if (sent) /* from a terminal the program has it already */
             kill(r->launch.pid, number);
         break;
@@ -683,7 +684,7 @@ static void loop(struct watch_run *r)
 {
     uint64_t alone_ns = 0;
     bool said = false;
-    while (!r->stop) {
+    while (!r->stopped_ns) {
         wait_a_while(r);
         uint64_t now = clock_monotonic_ns();
         take_signals(r);
@@ -785,6 +786,7 @@ int watch_run_loop(struct watch_run *r, struct watch_result *result, struct erro
                               : WIFSIGNALED(r->wait_status) ? 128 + WTERMSIG(r->wait_status)
                                                             : WEXITSTATUS(r->wait_status);
         result->processes = r->processes;
+        result->interrupted_ns = r->stopped_ns;
     }
     signals_restore(&signals);
     return status;

@@ -104,6 +104,7 @@ struct watch_result {
     bool ran;           /* the program was executed, or the process was found */
     uint32_t processes; /* that were watched */
     uint32_t left_running;
+    uint64_t interrupted_ns; /* CLOCK_MONOTONIC: the user ended it; 0: it ended by itself */
 };
 
 /* The list of processes is there as long as watch_run_loop runs. */

@@ -1,11 +1,12 @@
-"""`mallow watch -p`, run by root, on a process of another user that becomes a different one meanwhile; and signals
-that end the command at any moment."""
+"""Commands that root runs on a process of another user that becomes a different one meanwhile; and signals that end them
+at any moment."""
 import os
 import random
 import shutil
 import signal
 import stat
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -13,7 +14,15 @@ import attack
 from attack import ATTACKERS, MALLOW, OTHER, PATIENCE
 
 LONG = bool(os.environ.get("MALLOW_LONG"))
+MOMENTS = int(os.environ.get("MALLOW_MOMENTS", 200 if LONG else 1))  # for each command and process
+MINUTE = 60  # so long a process may be tried to be left when no signal has come
 EXECUTING = os.path.join(ATTACKERS, "executing")
+COMMANDS = {
+    "heap": ["heap", "PID"],
+    "watch": ["watch", "-p", "PID", "-o", "/dev/null"],
+    "record": ["record", "-p", "PID", "-o", "OUT"],
+    "probe": ["probe", "sizes", "-p", "PID"],
+}
 
 
 def text_of(path):
@@ -36,10 +45,13 @@ class Targets(unittest.TestCase):
     def setUp(self):
         if os.geteuid():
             attack.loudly("a target of another user, watched by root")
+        self.directory = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.out = self.directory + "/out"
 
-    def target(self, *args):
+    def target(self, *args, user=OTHER):
         p = subprocess.Popen([EXECUTING, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                             user=OTHER, group=OTHER, extra_groups=[], cwd="/")
+                             user=user, group=user, extra_groups=[], cwd="/")
         self.addCleanup(p.stdout.close)
         self.addCleanup(p.stdin.close)
         self.addCleanup(p.wait)
@@ -47,10 +59,12 @@ class Targets(unittest.TestCase):
         self.assertEqual(p.stdout.readline(), b"here\n")
         return p
 
-    @staticmethod
-    def watch(pid):
-        return subprocess.Popen([MALLOW, "watch", "-p", str(pid), "-o", "/dev/null"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                stderr=subprocess.PIPE, text=True)
+    def command(self, name, pid):
+        return subprocess.Popen([MALLOW, *(w.replace("PID", str(pid)).replace("OUT", self.out) for w in COMMANDS[name])],
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def watch(self, pid):
+        return self.command("watch", pid)
 
     def test_it_executes_a_program_of_root(self):
         """The new program never sees a byte that was meant for the one before."""
@@ -119,22 +133,69 @@ class Targets(unittest.TestCase):
             self.assertEqual((p.stdout.read(), p.wait(PATIENCE)), (b"whole\n", 0), h.stderr)
         self.assertGreater(executed, 0, "the attack never succeeded")
 
-    def test_a_signal_at_any_moment(self):
-        """The command ends; the target goes on, and is not traced."""
-        chance, slowest = random.Random(1), 0.0
-        p = self.target("busy")
-        for n in range(200 if LONG else 15):
-            w = self.watch(p.pid)
-            time.sleep(chance.random() * 0.4)
-            begun = time.monotonic()
-            w.send_signal((signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[n % 2])
-            w.communicate(timeout=PATIENCE)
-            slowest = max(slowest, time.monotonic() - begun)
-            self.assertIsNone(p.poll())
-            self.assertIn("TracerPid:\t0", text_of(f"/proc/{p.pid}/status"))
-        print(f"slowest end: {slowest:.2f} s")
+    def test_it_cannot_be_left(self):
+        """The command ends, and says what stays in the process and how it is taken away."""
+        for command in ("watch", "record"):
+            with self.subTest(command):
+                self.cannot_be_left(command)
+
+    def cannot_be_left(self, command):
+        p = self.target("later", user=0)  # record -p of another user's is made from the kernel's side
+        w = self.command(command, p.pid)
+        said = ""
+        while "attached to" not in said:
+            line = w.stderr.readline()
+            self.assertTrue(line, said)
+            said += line
+        p.stdin.write(b"u")
+        p.stdin.flush()
+        self.assertEqual(p.stdout.readline(), b"unsafe\n")
+        begun = time.monotonic()
+        w.send_signal(signal.SIGINT)
+        said = w.communicate(timeout=MINUTE / 2)[1]
+        print(f"{command}: ended after {time.monotonic() - begun:.2f} s")
+        self.assertIn(f"until 'mallow watch --detach {p.pid}'", said)
+        self.assertEqual(w.returncode, 1, said)
+        self.assertIn("TracerPid:\t0", text_of(f"/proc/{p.pid}/status"))
+        p.stdin.write(b"s")
+        p.stdin.flush()
+        self.assertEqual(p.stdout.readline(), b"safe\n")
+        d = subprocess.run([MALLOW, "watch", "--detach", str(p.pid)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                           timeout=PATIENCE)
+        self.assertEqual(d.returncode, 0, d.stderr)
+        self.assertIn("bindings are as they were", d.stderr)
         p.stdin.close()
         self.assertEqual((p.stdout.read(), p.wait(PATIENCE)), (b"whole\n", 0))
+
+    def test_a_signal_at_any_moment(self):
+        """Each command ends, on each hostile process; the process goes on, and is not traced."""
+        chance = random.Random(1)
+        for mode, user in (("busy", OTHER), ("again", OTHER), ("churn", OTHER), ("stuck", OTHER), ("later", OTHER),
+                           ("busy", 0), ("later", 0)):
+            p = self.target(mode, user=user)
+            if mode == "later":
+                p.stdin.write(b"u")
+                p.stdin.flush()
+                self.assertEqual(p.stdout.readline(), b"unsafe\n")
+            for command in COMMANDS if user else ("record",):
+                slowest = 0.0
+                for n in range(MOMENTS):
+                    w = self.command(command, p.pid)
+                    # the kernel may check a probe's programs for seconds
+                    time.sleep(chance.random() * (4 if n % 4 == 3 and command in ("record", "probe") else 0.6))
+                    begun = time.monotonic()
+                    w.send_signal((signal.SIGINT, signal.SIGTERM)[n % 2])
+                    said = w.communicate(timeout=MINUTE / 2)[1]
+                    slowest = max(slowest, time.monotonic() - begun)
+                    self.assertNotIn("Sanitizer", said)
+                    self.assertNotRegex(said, r"\d{7,}\.\d ms")
+                    self.assertIsNone(p.poll(), said)
+                    self.assertIn("TracerPid:\t0", text_of(f"/proc/{p.pid}/status"), said)
+                print(f"{mode} of user {user}, {command}: slowest end {slowest:.2f} s", flush=True)
+            p.stdin.close()
+            if mode != "again":
+                self.assertEqual(p.wait(PATIENCE), 0)
+                self.assertIn(b"whole\n", p.stdout.read())
 
 
 if __name__ == "__main__":
