@@ -8,6 +8,7 @@
 
 #include "arch/page.h"
 #include "base/present.h"
+#include "stop/handle.h"
 
 enum {
     PAGE_SHIFT = ARCH_PAGE_SHIFT,
@@ -34,12 +35,12 @@ struct resident {
 
 static struct part nothing; /* of every part in which there is no page */
 
-struct resident *resident_new(pid_t pid)
+struct resident *resident_new(const struct handle *process)
 {
     struct resident *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
-    present_open(&r->present, pid);
+    present_open(&r->present, process->pid);
     r->parts = calloc(PARTS, sizeof *r->parts);
     pthread_mutex_init(&r->lock, NULL);
     if (r->present.fd < 0 || !r->parts) {

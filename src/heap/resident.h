@@ -10,13 +10,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
+struct handle;
 struct resident;
 struct present;
 
 /* Of the process, which stands still. NULL when out of memory or when the kernel does not say. */
-struct resident *resident_new(pid_t pid);
+struct resident *resident_new(const struct handle *process);
 void resident_free(struct resident *r); /* NULL is fine */
 
 enum resident_state {

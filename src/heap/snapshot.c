@@ -345,7 +345,7 @@ void target_snapshot(struct target *t)
     t->memory_pid = (uint32_t)j.made;
     t->source = TARGET_SNAPSHOT;
     resident_free(live->resident);
-    live->resident = resident_new(j.made);
+    live->resident = resident_new(&live->copy);
     t->knows_pages = live->resident != NULL;
 }
 

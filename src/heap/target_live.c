@@ -264,8 +264,9 @@ static bool is_held(const struct heap_live *live, pid_t tid)
     return false;
 }
 
-static int why_not(uint32_t pid, int number, struct error *err)
+static int why_not(const struct handle *h, int number, struct error *err)
 {
+    const uint32_t pid = (uint32_t)h->pid;
     struct proc_stat stat;
     if (number == ESRCH)
         return error_set(err, ERROR_SYSTEM, "there is no process %" PRIu32, pid);
@@ -299,10 +300,10 @@ static int why_not(uint32_t pid, int number, struct error *err)
 }
 
 /* Seizes and interrupts the threads that are not yet held; how many, or -1 with *number set. */
-static int seize_new(struct heap_live *live, uint32_t pid, int *number)
+static int seize_new(struct heap_live *live, int *number)
 {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/task", pid);
+    snprintf(path, sizeof path, "/proc/%d/task", (int)live->process.pid);
     DIR *d = opendir(path);
     if (!d) {
         *number = errno == ENOENT ? ESRCH : errno;
@@ -319,7 +320,7 @@ static int seize_new(struct heap_live *live, uint32_t pid, int *number)
                                                                             : 0;
         if (!*number)
             *number = thread_seize(&live->tracees[live->count], tid, live->tracees, live->count);
-        if (*number == ESRCH && (uint32_t)tid != pid)
+        if (*number == ESRCH && tid != live->process.pid)
             continue; /* it has just ended */
         if (!*number && !index_add(&live->index, hash_of(tid), (uint32_t)live->count++))
             *number = ENOMEM;
@@ -399,13 +400,13 @@ static uint32_t flags_of(const char *perms, const char *name)
     return flags;
 }
 
-static int read_maps(struct target *t, uint32_t pid, struct error *err)
+static int read_maps(struct target *t, const struct handle *h, struct error *err)
 {
     struct proc_maps maps;
     struct proc_mapping m;
     int status = 0;
-    if (!proc_maps_open(&maps, (pid_t)pid))
-        return error_system(err, "open /proc/%" PRIu32 "/maps", pid);
+    if (!proc_maps_open(&maps, h->pid))
+        return error_system(err, "open /proc/%d/maps", (int)h->pid);
     while (!status && proc_maps_next(&maps, &m)) {
         const char *file = *m.path && *m.path != '[' ? m.path : NULL;
         status = target_add_region(t, m.start, m.end, m.offset, flags_of(m.mode, m.path), file);
@@ -466,7 +467,7 @@ void live_keep_lacking(struct target *t, struct heap_live *live)
     struct error ignored;
     struct present present;
     struct keeping k = {.live = live, .present = &present};
-    live->copy_lacks = !copy || read_maps(copy, (uint32_t)live->copy.pid, &ignored);
+    live->copy_lacks = !copy || read_maps(copy, &live->copy, &ignored);
     present_open(&present, live->process.pid);
     for (size_t i = 0; i < t->region_count && !live->copy_lacks; i++) {
         const struct target_region *r = &t->regions[i];
@@ -504,8 +505,8 @@ int live_stop(struct target *t, struct heap_live *live, bool *changed, struct er
     *changed = false;
     /* Threads that are made meanwhile are found in the next round; all stand once a round finds
      * none. */
-    while (!status && (found = seize_new(live, t->pid, &number)) != 0)
-        status = found < 0 ? why_not(t->pid, number, err) : await_stops(live, err);
+    while (!status && (found = seize_new(live, &number)) != 0)
+        status = found < 0 ? why_not(&live->process, number, err) : await_stops(live, err);
     for (size_t i = 0; i < live->count; i++)
         *changed |= live->tracees[i].executed;
     *changed |= !status && !has_image(live);
@@ -520,12 +521,12 @@ int live_stop(struct target *t, struct heap_live *live, bool *changed, struct er
     return status;
 }
 
-static uint64_t own_bytes(pid_t pid)
+static uint64_t own_bytes(const struct handle *h)
 {
     static const char *const fields[] = {"VmRSS:", "VmSwap:", "HugetlbPages:"};
     char text[8192];
     uint64_t kb = 0;
-    if (proc_read(pid, "status", text, sizeof text) <= 0)
+    if (proc_read(h->pid, "status", text, sizeof text) <= 0)
         return UINT64_MAX;
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         unsigned long value = 0;
@@ -550,7 +551,7 @@ static int stop_image(struct target *t, struct heap_live *live, struct error *er
             if (live->process.memory >= 0)
                 return 0;
             target_let_go(t);
-            return why_not(t->pid, EPERM, err);
+            return why_not(&live->process, EPERM, err);
         }
         if (!changed || i + 1 == TRIES || !known || trust_process((pid_t)t->pid, &now, &ignored) ||
             memcmp(first.uid, now.uid, sizeof now.uid) != 0)
@@ -581,15 +582,15 @@ struct target *target_stop(uint32_t pid, struct error *err)
     t->impl = live;
     t->source = TARGET_STOPPED;
     t->pid = t->memory_pid = pid;
-    if (stop_image(t, live, err) || read_maps(t, pid, err)) {
+    if (stop_image(t, live, err) || read_maps(t, &live->process, err)) {
         target_close(t);
         return NULL;
     }
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     t->moment_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-    live->resident = resident_new((pid_t)pid);
-    t->own_bytes = own_bytes((pid_t)pid);
+    live->resident = resident_new(&live->process);
+    t->own_bytes = own_bytes(&live->process);
     t->knows_pages = live->resident != NULL;
     return t;
 }

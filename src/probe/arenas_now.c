@@ -3,6 +3,7 @@
 
 #include "base/present.h"
 #include "base/proc.h"
+#include "stop/handle.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ static uint64_t base_of(pid_t pid, const char *library)
 }
 
 struct memory { /* of the process */
-    int fd;
+    struct handle handle;
     struct present present;
     unsigned heaps; /* that may be looked at still: a list can have circles */
 };
@@ -47,7 +48,7 @@ struct memory { /* of the process */
 static bool peek(struct memory *memory, uint64_t address, void *to, size_t bytes)
 {
     return present_all(&memory->present, address, bytes) &&
-           pread(memory->fd, to, bytes, (off_t)address) == (ssize_t)bytes;
+           handle_read(&memory->handle, address, to, bytes);
 }
 
 static bool word_at(struct memory *memory, uint64_t address, uint64_t *word)
@@ -115,16 +116,14 @@ static bool read_all(struct memory *memory, struct arenas *a, pid_t pid, uint64_
 bool arenas_now(struct arenas *a, pid_t pid, const char *library, uint64_t main_arena,
                 uint64_t limits)
 {
-    char path[64];
-    uint64_t base = base_of(pid, library);
-    snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
-    struct memory memory = {.fd = base ? open(path, O_RDONLY | O_CLOEXEC) : -1, .heaps = HEAPS_MAX};
-    bool known = memory.fd >= 0 && present_open(&memory.present, pid) &&
-                 read_all(&memory, a, pid, base + main_arena, base + limits);
-    if (memory.fd >= 0) {
+    struct memory memory = {.heaps = HEAPS_MAX};
+    handle_open(&memory.handle, pid); /* before it is asked where its library is */
+    const uint64_t base = base_of(pid, library);
+    const bool known = base && present_open(&memory.present, pid) &&
+                       read_all(&memory, a, pid, base + main_arena, base + limits);
+    if (base)
         present_close(&memory.present);
-        close(memory.fd);
-    }
+    handle_close(&memory.handle);
     struct arenas_process *p = arenas_process(a, (uint32_t)pid);
     if (!known)
         arenas_forget(a, (uint32_t)pid);

@@ -19,6 +19,7 @@
 #include "probe/caps.h"
 #include "probe/family.h"
 #include "probe/inside.h"
+#include "stop/handle.h"
 #include "symbol/functions.h"
 #include "symbol/notes.h"
 
@@ -462,21 +463,19 @@ static void arenas_event(struct probe_engine *e, const void *data, size_t size)
 /* Sizes that changed without a system call, of a process that lives on. */
 static void look_at_heaps(struct arenas_process *p)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%u/mem", p->pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct handle h;
     struct present present;
-    present_open(&present, (pid_t)p->pid);
-    for (size_t i = 0; fd >= 0 && i < p->heaps; i++) {
+    handle_open(&h, (pid_t)p->pid);
+    present_open(&present, h.pid);
+    for (size_t i = 0; i < p->heaps; i++) {
         uint64_t header[3]; /* arena, previous heap, bytes */
         if (present_all(&present, p->heap[i].address, sizeof header) &&
-            pread(fd, header, sizeof header, (off_t)p->heap[i].address) == sizeof header &&
+            handle_read(&h, p->heap[i].address, header, sizeof header) &&
             header[0] == p->heap[i].arena)
             p->heap[i].bytes = header[2];
     }
     present_close(&present);
-    if (fd >= 0)
-        close(fd);
+    handle_close(&h);
 }
 
 static void arenas_finish(struct probe_engine *e)

@@ -63,7 +63,7 @@ void handle_open(struct handle *h, pid_t pid)
     h->memory = openat(h->directory, "mem", O_RDWR | O_CLOEXEC);
     if (h->memory < 0) /* /proc may be mounted for reading alone */
         h->memory = openat(h->directory, "mem", O_RDONLY | O_CLOEXEC);
-    struct image *i = &h->image;
+    struct handle_image *i = &h->image;
     const ssize_t n = read_vector(h, i->vector, sizeof i->vector);
     i->random_at = n > 0 ? random_of(i->vector, (size_t)n) : 0;
     if (i->random_at && handle_read(h, i->random_at, i->random, sizeof i->random))
@@ -99,7 +99,7 @@ static bool read_random(const struct handle *h, pid_t tid, uint64_t to[2])
 
 bool handle_same(const struct handle *h, pid_t tid)
 {
-    const struct image *i = &h->image;
+    const struct handle_image *i = &h->image;
     uint8_t vector[sizeof i->vector];
     uint64_t now[2], held[2];
     const ssize_t n = i->bytes ? read_vector(h, vector, sizeof vector) : -1;

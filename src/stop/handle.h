@@ -15,7 +15,7 @@
 
 /* By what one image of a process differs from every other: what the kernel gave it when it was
  * executed, and 16 random bytes that its auxiliary vector points to. */
-struct image {
+struct handle_image {
     size_t bytes; /* of the vector; 0: not known */
     uint8_t vector[1024];
     uint64_t random_at, random[2];
@@ -26,7 +26,7 @@ struct handle {
     int directory; /* /proc/PID: leads nowhere once the process is gone, also when another has its
                       id */
     int memory;    /* of the image that was there when it was opened; -1: it could not be */
-    struct image image;
+    struct handle_image image;
 };
 
 /* Takes hold of the image that the process has now. To be closed in any case. */

@@ -29,7 +29,7 @@ MAY_INCLUDE = {
     "analyse": {"arch", "glibc", "model", "trace", "trust", "base"},
     "frames": {"analyse", "model", "trace", "symbol", "base"},
     "bpf": {"arch"},
-    "probe": {"arch", "bpf", "format", "symbol", "launch", "base"},
+    "probe": {"arch", "bpf", "format", "stop", "symbol", "launch", "base"},
     "report": {"frames", "analyse", "model", "trace", "symbol", "probe", "bpf", "watch", "trust", "base"},
     "heap": {"arch", "glibc", "stop", "trust", "format", "trace", "symbol", "base"},
     "inject": {"arch", "stop", "format", "symbol", "trust", "base", "limit"},
