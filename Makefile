@@ -4,7 +4,8 @@
 #   make demo       record a real program of this machine, report where its memory went, and replay it
 #                   against every allocator
 #   make check      every test: format, linter, all suites, and the sanitizer builds
-#   make check-long the faults one by one, 200 kills of each kind and the packages: what check only samples
+#   make check-long the faults one by one, 200 kills of each kind, targets that change for TARGET_SECONDS (an hour), and the
+#                   packages: what check only samples
 #   make soak       an hour of whole programs and builds under `mallow watch`, every block guarded: no alarm
 #   make bench      the side-by-side table against the peers, as ratios
 #   make fuzz       every fuzz target for FUZZ_SECONDS each (default 600)
@@ -20,6 +21,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 600
 SOAK_SECONDS ?= 3600
+TARGET_SECONDS ?= 3600
 BUILD = build
 # Tests that take a sample of their cases in `make check`, beside the suites host and watchlib.
 SAMPLED = attach-record cli-cut cli-mutants fleet-cluster heap-damage heap-saved-damage house-lint report-index web-page
@@ -55,6 +57,7 @@ check-long: tests
 	@MALLOW_LONG=1 MALLOW_KILLS=200 meson test -C $(BUILD) --suite host --suite watchlib -t 80 --print-errorlogs
 	@MALLOW_LONG=1 meson test -C $(BUILD) -t 80 --print-errorlogs $(SAMPLED)
 	@tests/programs/whole $(BUILD)
+	@scripts/targets $(TARGET_SECONDS) $(BUILD)
 	@$(MAKE) --no-print-directory deb
 	@tests/packaging/deb.sh $(BUILD)-deb/mallow_*.deb
 	@tests/packaging/reproducible.sh .
