@@ -16,6 +16,7 @@ struct finding {
     struct target *t;
     const struct glibc *g;
     uint64_t found, bytes;
+    uint8_t *data; /* PAGES_AT_ONCE, for all mappings: there may be a million */
 };
 
 /* memalign leaves the header at the start of the mapping and writes another one further in, which
@@ -56,9 +57,6 @@ static bool all_found(const struct finding *f)
 static int search_run(struct finding *f, uint64_t start, uint64_t end)
 {
     static const size_t step = TARGET_PAGE_BYTES;
-    uint8_t *data = malloc(PAGES_AT_ONCE * step);
-    if (!data)
-        return -1;
     uint64_t at = start, have = 0, from = 0;
     int status = 0;
     while (!status && at < end && !all_found(f)) {
@@ -68,7 +66,7 @@ static int search_run(struct finding *f, uint64_t start, uint64_t end)
                 break;
             uint64_t want = end - at < PAGES_AT_ONCE * step ? end - at : PAGES_AT_ONCE * step;
             from = at;
-            have = target_read(f->t, at, data, want);
+            have = target_read(f->t, at, f->data, want);
             if (have < 16) {
                 at += step;
                 have = 0;
@@ -77,7 +75,7 @@ static int search_run(struct finding *f, uint64_t start, uint64_t end)
         }
         uint64_t header[2];
         bool lent = false;
-        memcpy(header, data + (at - from), sizeof header);
+        memcpy(header, f->data + (at - from), sizeof header);
         uint64_t whole = mapping_of(header, end - at, &lent);
         if (!whole) {
             at += step;
@@ -93,7 +91,6 @@ static int search_run(struct finding *f, uint64_t start, uint64_t end)
         f->bytes += whole;
         at += whole;
     }
-    free(data);
     return status;
 }
 
@@ -126,13 +123,17 @@ static int search_between(struct finding *f, uint64_t start, uint64_t end,
 
 int walk_find_mapped(struct walk *w, struct target *t, const struct glibc *g)
 {
-    struct finding f = {w, t, g, 0, 0};
+    struct finding f = {.w = w, .t = t, .g = g};
     if (g->has_parameters && !g->mapped_blocks)
         return 0;
     size_t count = w->segment_count;
     struct walk_segment *known = malloc((count ? count : 1) * sizeof *known);
-    if (!known)
+    f.data = malloc(PAGES_AT_ONCE * TARGET_PAGE_BYTES);
+    if (!known || !f.data) {
+        free(known);
+        free(f.data);
         return -1;
+    }
     memcpy(known, w->segments, count * sizeof *known);
     if (count > 1)
         qsort(known, count, sizeof *known, by_base);
@@ -147,6 +148,7 @@ int walk_find_mapped(struct walk *w, struct target *t, const struct glibc *g)
             status = search_between(&f, start, end, known, count);
     }
     free(known);
+    free(f.data);
     w->mapped_system_bytes = f.bytes;
     if (!status && g->has_parameters && (f.found != g->mapped_blocks || f.bytes != g->mapped_bytes))
         walk_doubt(w,
