@@ -9,10 +9,11 @@ import tempfile
 import time
 import unittest
 
-from attack import ATTACKERS, PATIENCE, Attack, loudly
+from attack import ATTACKERS, PATIENCE, Attack, loudly, on_disk
 from memorygroup import MemoryGroup
 
-LIMIT = 64 << 20  # memory and page cache of a command
+# Memory and page cache of a command: about twice what docs/security.md has as the largest.
+LIMITS = {"heap": 64 << 20, "watch": 16 << 20, "record": 256 << 20, "probe": 96 << 20}
 GROWTH = 128 << 20  # of the machine's shared memory, which others use, too
 MALLOW = os.environ["MALLOW"]
 KINDS = ("shared", "reserved", "mapped", "many", "libc", "python")
@@ -30,7 +31,7 @@ class Claims(Attack):
 
     def in_group(self, *argv):
         try:
-            group = MemoryGroup(LIMIT)
+            group = MemoryGroup(LIMITS[argv[argv.index(MALLOW) + 1]])
         except OSError as why:
             loudly(str(why))
         self.addCleanup(group.remove)
@@ -84,6 +85,29 @@ class Claims(Attack):
             self.note(group, kind, "watch -p")
             self.assertEqual(watch.returncode, 0, (kind, line, end))
             self.assertLess(shared_bytes() - before, GROWTH, kind)
+
+    def probe(self, *argv):
+        """From the kernel's side, for a moment."""
+        tried = subprocess.run([MALLOW, "probe", "faults", "-d", "1ms", "-p", str(os.getpid())], capture_output=True, text=True,
+                               timeout=PATIENCE, check=False)
+        if tried.returncode:
+            loudly(tried.stderr)
+        for kind in KINDS:
+            p = self.other("claims", kind)
+            shared = shared_bytes()
+            group, command = self.in_group(MALLOW, *argv, "-d", "100ms", "-p", str(p.pid))
+            done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
+            self.note(group, kind, " ".join(argv[:2]))
+            self.assertEqual(done.returncode, 0, (kind, done.stderr))
+            self.assertLess(shared_bytes() - shared, GROWTH, kind)
+
+    def test_probe(self):
+        for what in ("sizes", "faults"):
+            self.probe("probe", what)
+
+    def test_record(self):
+        with tempfile.TemporaryDirectory(dir=on_disk()) as base:
+            self.probe("record", "-q", "--how", "probe", "-o", f"{base}/r.mlw")
 
     def test_heap_ends(self):
         """INT at any moment of it ends it: within a bound that nothing but a hang reaches."""
