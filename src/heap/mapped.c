@@ -134,7 +134,8 @@ int walk_find_mapped(struct walk *w, struct target *t, const struct glibc *g)
         free(f.data);
         return -1;
     }
-    memcpy(known, w->segments, count * sizeof *known);
+    if (count)
+        memcpy(known, w->segments, count * sizeof *known);
     if (count > 1)
         qsort(known, count, sizeof *known, by_base);
     int status = 0;
