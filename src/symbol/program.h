@@ -20,7 +20,8 @@ typedef struct Dwarf Dwarf; /* libdw's */
 int program_open(const char *path, struct error *err);
 
 /* The same for libraries that map what they read (libdw, libdwfl): takes over fd and returns fd
- * itself, or a sealed copy in memory of another user's file. */
+ * itself, or a sealed copy in memory of another user's file. -1 also of an ELF file with more than
+ * 65,536 sections. */
 int program_to_map(int fd, struct error *err);
 
 /* Whether the bytes of what program_to_map returned come from another user. By itself libdw opens
