@@ -28,8 +28,10 @@ static __attribute__((constructor(102))) void keep_environment(void)
     for (unsigned i = 0; i < count; i++) {
         size_t n = strlen(carried[i]);
         for (char **e = environ; e && *e; e++) {
-            size_t m = strlen(*e) + 1;
-            if (strncmp(*e, carried[i], n) || m > sizeof storage - used)
+            if (**e != *carried[i] || strncmp(*e, carried[i], n) != 0)
+                continue;
+            const size_t m = strlen(*e) + 1;
+            if (m > sizeof storage - used)
                 continue;
             if (!i) {
                 given = *e;
@@ -49,7 +51,7 @@ const char *guest_setting(const char *name)
     extern char **environ;
     size_t n = strlen(name);
     for (char **e = environ; e && *e; e++)
-        if (!strncmp(*e, name, n) && (*e)[n] == '=')
+        if (**e == *name && !strncmp(*e, name, n) && (*e)[n] == '=')
             return *e + n + 1;
     return 0;
 }

@@ -462,10 +462,9 @@ static size_t mapped_file(uint64_t address, char *to, size_t room)
     return found ? length : 0;
 }
 
-size_t unwind_program_path(char *to, size_t room)
+/* The kernel maps a linker beside the program, unless the linker is what it was asked to run. */
+static size_t find_program(char *to, size_t room)
 {
-    /* The kernel maps a linker beside the program, unless the linker is what it was asked to run.
-     */
     size_t length = 0;
     if (!getauxval(AT_BASE))
         length = mapped_file(getauxval(AT_PHDR), to, room);
@@ -477,9 +476,21 @@ size_t unwind_program_path(char *to, size_t room)
     return length;
 }
 
+size_t unwind_program_path(char *to, size_t room)
+{
+    if (!*modules.exe)
+        (void)find_program(modules.exe, sizeof modules.exe);
+    size_t n = __builtin_strlen(modules.exe);
+    n = n < room ? n : room - 1;
+    __builtin_memcpy(to, modules.exe, n);
+    to[n] = 0;
+    return n;
+}
+
 int uw_modules_init(void *dl_find_object)
 {
-    unwind_program_path(modules.exe, sizeof modules.exe);
+    if (!*modules.exe)
+        (void)find_program(modules.exe, sizeof modules.exe);
     modules.by_linker = !getauxval(AT_BASE);
     __builtin_memcpy(&modules.find_object, &dl_find_object, sizeof dl_find_object);
     modules.program = (const Elf64_Phdr *)getauxval(AT_PHDR);
