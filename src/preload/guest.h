@@ -14,9 +14,12 @@
  *   guest/module.c     loaded modules: their symbols and bindings (module.h)
  *   guest/module_write.c  changes of them
  *   guest/namespace.c  the pid namespace of this process
+ *   guest/text.c       memcpy, strlen and their like, which a program may define
+ *   guest/time.c       the kernel's clocks
  *   guest/clock.c      the clock, also where it may not be asked
  *
- * The first five are linked into each library; module.c too; way.c, bindings.c and module_write.c
+ * The first five are linked into each library; module.c, text.c and
+ * time.c too; way.c, bindings.c and module_write.c
  * into all but libmallow-arenas.so; cxx.c, redirect.c and namespace.c into libmallow-record.so and
  * libmallow-watch.so, clock.c into libmallow-watch.so and libmallow-arenas.so. What they need of
  * the library that they are in, they ask through the guest_* functions below. Any thread, any
@@ -29,6 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "preload/guest/functions.h"
 
@@ -197,6 +201,11 @@ HIDDEN bool sandbox_harmless(const struct sock_fprog *program, int number,
  * call. */
 HIDDEN bool sandbox_inherited(void);
 #define GUEST_CONFINED "MALLOW_CONFINED=1" /* put into the environment of such an exec */
+
+/* ---- time.c: a clock of the kernel's; 0 where it cannot be asked. No system call, where the
+ * machine's clock can be read, and no function of libc. Any thread. ---- */
+
+HIDDEN void guest_gettime(clockid_t clock, struct timespec *to);
 
 /* ---- clock.c, of the libraries that sample: CLOCK_MONOTONIC in ns, without a system call ---- */
 

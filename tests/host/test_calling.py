@@ -34,6 +34,11 @@ class Names(Calling):
         for mode in ("none", "sigaction", "limits", "execve", "execvpe", "execv", "execvp"):
             self.as_alone([victim("own_names"), mode], TOOLS)
 
+    def test_text_and_clock(self):
+        """memcpy, strlen, clock_gettime, ... of the program's own are not called for it (tests/victims/own_text.c). Before, malloc
+        changed errno under `record`, and `watch --guard all` called itself without end."""
+        self.as_alone([victim("own_text")], TOOLS)
+
 
 class Attached(Calling):
     """The same while a watch or a recorder is attached."""

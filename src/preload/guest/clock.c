@@ -21,7 +21,7 @@ static struct {
 static uint64_t ask(void)
 {
     struct timespec ts = {0, 0};
-    clock_gettime(CLOCK_MONOTONIC, &ts);
+    guest_gettime(CLOCK_MONOTONIC, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 

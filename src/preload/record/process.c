@@ -31,7 +31,7 @@ uint64_t clock_monotonic_ns(void)
     if (recorder.clock_kind == CLOCK_FROZEN)
         sys_clock_gettime(CLOCK_MONOTONIC, &ts); /* the vdso reads the time stamp counter */
     else
-        clock_gettime(CLOCK_MONOTONIC, &ts); /* through the vdso: no system call */
+        guest_gettime(CLOCK_MONOTONIC, &ts); /* through the vdso: no system call */
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
@@ -57,7 +57,7 @@ static uint64_t clock_realtime_ns(void)
     if (recorder.clock_kind == CLOCK_FROZEN)
         sys_clock_gettime(CLOCK_REALTIME, &ts);
     else
-        clock_gettime(CLOCK_REALTIME, &ts);
+        guest_gettime(CLOCK_REALTIME, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 

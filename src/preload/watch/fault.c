@@ -55,7 +55,7 @@ static ARCH_ALIGNS_STACK int install(const struct sigaction *of)
     ours.sa_sigaction = on_fault;
     ours.sa_flags = (theirs ? of->sa_flags & ~SA_RESETHAND : SA_ONSTACK) | SA_SIGINFO;
     if (!theirs)
-        sigemptyset(&ours.sa_mask);
+        memset(&ours.sa_mask, 0, sizeof ours.sa_mask);
     return real_sigaction()(SIGSEGV, &ours, 0);
 }
 
@@ -267,7 +267,7 @@ static ARCH_ALIGNS_STACK handler_function *by_signal(const char *name, int signa
     }
     struct sigaction a = {.sa_handler = handler, .sa_flags = flags}, old;
     if (!(flags & SA_NODEFER))
-        sigaddset(&a.sa_mask, signal_number);
+        a.sa_mask.__val[0] |= 1ul << (signal_number - 1);
     return ask(&a, &old) ? SIG_ERR : old.sa_handler;
 }
 

@@ -111,7 +111,7 @@ bool watch_make_segment(const struct mlw_watch_settings *settings, const char *s
     w->pid_namespace = guest_pid_namespace();
     w->start_ns = watcher.start_ns;
     if (!watch_clock_withheld)
-        clock_gettime(CLOCK_REALTIME, &now);
+        guest_gettime(CLOCK_REALTIME, &now);
     w->start_realtime_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     w->forked_from = watcher.forked_from;
     w->range_start = guard_range.start;
