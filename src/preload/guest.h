@@ -13,7 +13,7 @@
  *   guest/bindings.c   the ways past us to those that are (bindings.h)
  *   guest/module.c     loaded modules: their symbols and bindings (module.h)
  *   guest/module_write.c  changes of them
- *   guest/namespace.c  the pid namespace of this process
+ *   guest/namespace.c  the pid namespace of this process, and the linker's
  *   guest/text.c       memcpy, strlen and their like, which a program may define
  *   guest/time.c       the kernel's clocks
  *   guest/clock.c      the clock, also where it may not be asked
@@ -220,6 +220,15 @@ HIDDEN void guest_clock_restore(void); /* neither came to be */
 HIDDEN void *guest_new(size_t size, uint64_t sp, uint64_t bp);
 HIDDEN void *guest_new_aligned(size_t align, size_t size, uint64_t sp, uint64_t bp);
 HIDDEN void guest_delete(void *p, uint64_t sp, uint64_t bp);
+
+/* ---- namespace.c ---- */
+
+/* The linker's namespaces behind the program's own (dlmopen, an auditor): before NULL: the first of
+ * them; NULL: there is no further one, or glibc is older than 2.35. Read without the linker's lock:
+ * what r_map leads to may go at any moment. guest_namespaces_begin once before. */
+struct r_debug;
+HIDDEN void guest_namespaces_begin(void);
+HIDDEN const struct r_debug *guest_next_namespace(const struct r_debug *before);
 
 /* The number of the pid namespace in which this process's id is its own, by which readers know
  * whether ids are theirs; 0: it cannot be seen. */

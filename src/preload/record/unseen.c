@@ -4,24 +4,11 @@
  * dynamic linker's list for debuggers has all namespaces; it is read without its lock, which a
  * thread may hold that never gives it back. So what it leads to is copied by the kernel, which
  * refuses memory that has gone. */
-#include <dlfcn.h>
 #include <link.h>
 #include <string.h>
 
 #include "recorder.h"
 #include "preload/guest/bindings.h"
-
-/* The linker's list for debuggers, as glibc 2.35 and later have it. */
-struct namespaces {
-    int version;
-    struct link_map *first;
-    uint64_t to_break;
-    int state;
-    uint64_t linker;
-    const struct namespaces *next; /* with version 2 */
-};
-
-static const struct namespaces *own_namespace;
 
 static bool copy(void *to, const void *from, size_t n)
 {
@@ -40,25 +27,22 @@ static void copy_text(char *to, size_t room, const char *from)
 
 static void look_at_namespaces(struct mlw_process *p)
 {
-    enum { NAMESPACES_MOST = 16 };
-    const struct namespaces *n = own_namespace;
-    for (unsigned i = 0; n && n->version >= 2 && n->next && i < NAMESPACES_MOST; i++) {
-        struct link_map first;
-        n = n->next;
-        if (!n->first || p->unseen & 1u << MLW_UNSEEN_NAMESPACE)
-            continue;
-        if (copy(&first, n->first, sizeof first) && first.l_name)
-            copy_text(p->unseen_module, sizeof p->unseen_module, first.l_name);
-        __atomic_fetch_or(&p->unseen, 1u << MLW_UNSEEN_NAMESPACE, __ATOMIC_RELEASE);
-    }
+    enum { NAMESPACES_MOST = 16 }; /* the linker's own bound */
+    const struct r_debug *n = guest_next_namespace(0);
+    struct link_map module;
+    for (unsigned i = 0; n && !n->r_map && i < NAMESPACES_MOST; i++) /* one that was closed */
+        n = guest_next_namespace(n);
+    if (!n || !n->r_map || p->unseen & 1u << MLW_UNSEEN_NAMESPACE)
+        return;
+    if (copy(&module, n->r_map, sizeof module) && module.l_name)
+        copy_text(p->unseen_module, sizeof p->unseen_module, module.l_name);
+    __atomic_fetch_or(&p->unseen, 1u << MLW_UNSEEN_NAMESPACE, __ATOMIC_RELEASE);
 }
 
 void unseen_begin(void)
 {
     struct mlw_process *p = recorder.process;
-    const struct namespaces *n = dlsym(RTLD_DEFAULT, "_r_debug");
-    if (n && (n->version == 1 || n->version == 2) && n->to_break)
-        own_namespace = n;
+    guest_namespaces_begin();
     strcpy(p->unseen_allocator, next_facts.name);
     if (!recorder.attached)
         past_begin();

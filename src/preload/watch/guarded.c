@@ -5,44 +5,13 @@
  * segment. A block's address lies in one range, so that entry.c knows it, whatever is done with it:
  * also one inside it, or one that was released before. It ends as the allocator's do: by the
  * exchange of the address in its sample for 0. */
-#include <link.h>
 #include <string.h>
 
 #include "watcher.h"
 
 /* ---- what stands against it ---- */
 
-/* The dynamic linker's list of namespaces; glibc 2.35 and later have the word that says whether
- * another follows. */
-struct namespaces {
-    struct r_debug first;
-    const void *next;
-};
-static const struct namespaces *namespaces;
-
-/* Of the program's first module: the place that debuggers read. */
-static int find_namespaces(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    (void)size, (void)arg;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        const Elf64_Phdr *p = &info->dlpi_phdr[i];
-        const Elf64_Dyn *d = (const Elf64_Dyn *)(info->dlpi_addr + p->p_vaddr);
-        for (; p->p_type == PT_DYNAMIC && d->d_tag != DT_NULL; d++)
-            if (d->d_tag == DT_DEBUG)
-                namespaces = (const struct namespaces *)d->d_un.d_ptr;
-    }
-    return 1;
-}
-
-void guarded_begin(void) { dl_iterate_phdr(find_namespaces, 0); }
-
-/* A second namespace has a libc of its own, whose free never leads to us. */
-static bool has_namespaces(void)
-{
-    const struct namespaces *n = namespaces;
-    return n && __atomic_load_n(&n->first.r_version, __ATOMIC_ACQUIRE) > 1 &&
-           __atomic_load_n(&n->next, __ATOMIC_ACQUIRE);
-}
+void guarded_begin(void) { guest_namespaces_begin(); }
 
 void guarded_refuse(uint32_t reasons)
 {
@@ -53,7 +22,8 @@ void guarded_refuse(uint32_t reasons)
 
 bool guarded_look(void)
 {
-    const bool second = has_namespaces();
+    /* A second namespace has a libc of its own, whose free never leads to us. */
+    const bool second = guest_next_namespace(0) != 0;
     if (second)
         guarded_refuse(MLW_WATCH_UNGUARDED_NAMESPACE);
     return second;
