@@ -263,6 +263,43 @@ static void classify(const struct mapping *m, const struct mapping *before,
         s->other += rss;
 }
 
+/* Mappings that the text repeats: what was merged with others, or grew, while the kernel wrote it.
+ * A line that begins below the end of earlier ones stands for them. */
+#define REPEATED_MOST 64u
+struct repeated {
+    const char *line[REPEATED_MOST]; /* where it is written */
+    uint64_t start[REPEATED_MOST];
+    size_t n;
+};
+
+static void find_repeated(const char *text, const char *end, struct repeated *r)
+{
+    struct mapping m;
+    uint64_t before = 0;
+    r->n = 0;
+    for (const char *p = text, *stop; p < end && r->n < REPEATED_MOST;
+         p = stop < end ? stop + 1 : end) {
+        stop = memchr(p, '\n', (size_t)(end - p));
+        stop = stop ? stop : end;
+        if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'f')) || !parse_head(p, stop, &m))
+            continue;
+        if (m.start < before) {
+            r->line[r->n] = p;
+            r->start[r->n++] = m.start;
+        }
+        before = m.end;
+    }
+}
+
+/* True where a later line has what this mapping, whose line is there, had. */
+static bool is_repeated(const struct repeated *r, const char *line, const struct mapping *m)
+{
+    for (size_t i = r->n; i-- > 0 && r->line[i] > line;)
+        if (r->start[i] < m->end)
+            return true;
+    return false;
+}
+
 int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
                 struct mlw_split *split, uint64_t *rss, struct error *err)
 {
@@ -272,6 +309,9 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
     uint64_t private_left = hints->private_bytes;
     struct code_files code;
     find_code(text, end, &code);
+    struct repeated repeated;
+    find_repeated(text, end, &repeated);
+    const char *at = text; /* the line of `current` */
     uint64_t clock = split->clock;
     *split = (struct mlw_split){.clock = clock};
     while (p < end) {
@@ -283,13 +323,14 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
             if (!parse_head(line, line_end, &next))
                 return error_set(err, ERROR_FORMAT, "smaps: a line is no mapping: %.*s",
                                  (int)(line_end - line > 60 ? 60 : line_end - line), line);
-            /* The kernel writes the text in pieces. A mapping that grew between two of them is in
-             * both: the later one holds. */
-            if (any && next.start >= current.end) {
+            /* The kernel writes the text in pieces. A mapping that grew between two of them, or was
+             * merged with those before, is in both: the later one holds. */
+            if (any && !is_repeated(&repeated, at, &current)) {
                 classify(&current, &before, &next, hints, &code, split, &private_left);
                 before = current;
             }
             current = next;
+            at = line;
             any = true;
         } else if (!any)
             return error_set(err, ERROR_FORMAT, "smaps: it does not begin with a mapping");

@@ -156,6 +156,26 @@ static void test_twice(void **state)
     assert_int_equal(rss, 570 * KIB);
 }
 
+/* What was merged with mappings that are written already: each byte counts once, as the last line
+ * has it. */
+static void test_merged(void **state)
+{
+    (void)state;
+    char text[16384] = "";
+    struct smaps_hints none = {0};
+    uint64_t rss;
+    add(text, "7f0000000000-7f0000100000", "rw-p", "", 300, 3, "ac");
+    add(text, "7f0000100000-7f0000200000", "rw-p", "", 20, 0, "ac");
+    add(text, "7f0000200000-7f0000300000", "rw-p", "", 50, 0, "ac");
+    add(text, "7f0000100000-7f0000400000", "rw-p", "", 90, 0, "ac");
+    add(text, "7f0000000000-7f0000500000", "rw-p", "", 500, 4, "ac");
+    add(text, "7f0000500000-7f0000600000", "r--p", "", 8, 0, "ac");
+    struct mlw_split s = split_of(text, &none, &rss);
+    assert_int_equal(s.anonymous, 508 * KIB);
+    assert_int_equal(s.swapped, 4 * KIB);
+    assert_int_equal(rss, 508 * KIB);
+}
+
 static void test_refuses(void **state)
 {
     (void)state;
@@ -256,10 +276,11 @@ static void test_ends_meanwhile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_arenas),
-        cmocka_unit_test(test_thread_stacks), cmocka_unit_test(test_own_memory),
-        cmocka_unit_test(test_twice),         cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_any_text),      cmocka_unit_test(test_ends_meanwhile),
+        cmocka_unit_test(test_kinds),          cmocka_unit_test(test_arenas),
+        cmocka_unit_test(test_thread_stacks),  cmocka_unit_test(test_own_memory),
+        cmocka_unit_test(test_twice),          cmocka_unit_test(test_merged),
+        cmocka_unit_test(test_refuses),        cmocka_unit_test(test_any_text),
+        cmocka_unit_test(test_ends_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
