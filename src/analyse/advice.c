@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-#define WORTH 20 /* a remedy is reported when it could save a 20th of the resident size */
+#define PAGES_OF_HUGE 512 /* how many pages a huge one replaces */
+#define WORTH         20  /* a remedy is reported when it could save a 20th of the resident size */
 
 static const struct {
     const char *setting, *environment, *text;
@@ -35,8 +36,8 @@ static const struct {
          "try another allocator: free chunks on shared pages are nothing that glibc "
          "gives back (mallow compare)"},
     [ADVICE_RELEASE] = {"release", NULL,
-                        "most of it is live, and no setting makes that smaller: release the blocks "
-                        "of this call site when they are no longer used"},
+                        "most of it is live: release the blocks of this call site when they are no "
+                        "longer used"},
     [ADVICE_SHRINK] = {"shrink", NULL,
                        "ask for less at this call site: part of these blocks was never touched. "
                        "That is address space and live bytes, not resident ones"},
@@ -185,10 +186,11 @@ static void add_live(struct finding *f)
 static void add_other(struct finding *f)
 {
     const struct explained *e = f->e;
-    const uint64_t above = less(e->resident_bytes, e->live_bytes);
+    /* of a huge page that one byte is used of, all but a page; its blocks may be live */
+    const uint64_t huge = less(e->huge_bytes, e->huge_bytes / PAGES_OF_HUGE);
     add(f, ADVICE_STACKS, 0, positive(e->parts[EXPLAIN_STACKS]));
     add(f, ADVICE_FILES, 0, positive(e->parts[EXPLAIN_MAPPED]));
-    add(f, ADVICE_HUGE, 0, least(e->huge_bytes, above));
+    add(f, ADVICE_HUGE, 0, least(huge, e->resident_bytes));
 }
 
 /* Frees have raised the size from which blocks have a mapping of their own, and how much stays free

@@ -263,8 +263,8 @@ static void classify(const struct mapping *m, const struct mapping *before,
         s->other += rss;
 }
 
-/* Mappings that the text repeats: what was merged with others, or grew, while the kernel wrote it.
- * A line that begins below the end of earlier ones stands for them. */
+/* Mappings that the text repeats: those that grew, or were merged with others, while the kernel
+ * wrote it. A line that begins below the end of earlier ones stands for them. */
 #define REPEATED_MOST 64u
 struct repeated {
     const char *line[REPEATED_MOST]; /* where it is written */

@@ -72,6 +72,8 @@ static void print_parts(const struct page *p, const struct explained *e)
         page_wrap(p, &b, 16);
         buffer_clear(&b);
     }
+    if (e->huge_bytes)
+        line_of(p, (int64_t)e->huge_bytes, "of it in huge pages, which are resident as a whole");
     if (e->swapped_bytes)
         line_of(p, (int64_t)e->swapped_bytes, "swapped out, not counted here");
     buffer_release(&b);

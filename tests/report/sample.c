@@ -463,7 +463,8 @@ static bool set_split(const char *text)
                   {"anonymous:", offsetof(struct mlw_split, anonymous)},
                   {"stacks:", offsetof(struct mlw_split, stacks)},
                   {"files:", offsetof(struct mlw_split, files)},
-                  {"recorder:", offsetof(struct mlw_split, recorder)}};
+                  {"recorder:", offsetof(struct mlw_split, recorder)},
+                  {"huge:", offsetof(struct mlw_split, huge)}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         const size_t n = strlen(fields[i].name);
         if (strncmp(text, fields[i].name, n) != 0)

@@ -136,6 +136,20 @@ class Sizes(unittest.TestCase):
                     with self.subTest(field=field, size=size, allocator=allocator):
                         self.parts_add_up(f"split={field}:{size}", f"allocator={allocator}", block)
 
+    def test_huge_pages(self):
+        """A table that is live, and touched in one byte of each two megabytes: resident by its huge pages alone."""
+        size, huge = 400 << 20, 398 << 20
+        block = f"block=1:0x700000000000:{size}"
+        for pages, most in ((huge, huge - huge // 512), (0, None)):
+            with self.subTest(pages=pages):
+                split = (f"split=anonymous:{size}", f"split=huge:{pages}")
+                e = self.parts_add_up(block, *split)["explained"][0]
+                self.assertEqual(e["huge_bytes"], pages)
+                self.assertEqual([a["saves_at_most_bytes"] for a in e["advice"] if a["setting"] == "thp"], [most] if pages else [])
+                text = run("text", block, *split)
+                self.assertEqual(b"in huge pages, which are resident as a whole" in text, bool(pages))
+                self.assertNotIn(b"no setting makes", text)
+
     def test_an_unknown_version(self):
         """Nothing is assumed of it, and that is said."""
         for allocator, unknown in (("glibc 2.25", True), ("glibc 2.26", False), ("glibc 2.43", False), ("glibc 2.99", True),
