@@ -319,7 +319,8 @@ static int seize_new(struct heap_live *live, int *number)
                   : !ARRAY_ROOM(live->tracees, live->count + 1, live->room) ? ENOMEM
                                                                             : 0;
         if (!*number)
-            *number = thread_seize(&live->tracees[live->count], tid, live->tracees, live->count);
+            *number = thread_seize(&live->tracees[live->count], live->process.pid, tid,
+                                   live->tracees, live->count);
         if (*number == ESRCH && tid != live->process.pid)
             continue; /* it has just ended */
         if (!*number && !index_add(&live->index, hash_of(tid), (uint32_t)live->count++))

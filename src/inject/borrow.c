@@ -97,7 +97,7 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
     look_at_late();
     if (is_late(tid))
         return BORROW_LATE;
-    const int refused = thread_seize(&b->thread, tid, late.thread, late.count);
+    const int refused = thread_seize(&b->thread, t->handle.pid, tid, late.thread, late.count);
     if (refused) {
         errno = refused;
         return refused == ESRCH ? BORROW_GONE : BORROW_REFUSED;

@@ -123,12 +123,31 @@ static int seize(pid_t tid, struct thread *held, size_t count)
     return number;
 }
 
-int thread_seize(struct thread *t, pid_t tid, struct thread *held, size_t count)
+/* A thread that executed a program while it was being seized has the id of its process since, also
+ * if that was held: it is let go under that. */
+static void let_successor_go(pid_t process, struct thread *held, size_t count)
+{
+    struct thread next = {.tid = process};
+    const uint64_t until_ns = clock_monotonic_ns() + THREAD_LET_GO_MS * 1000000ull;
+    int status = 0;
+    if (!ptrace(PTRACE_INTERRUPT, process, NULL, NULL) &&
+        thread_await_status(&next, &status, until_ns) && next.stopped)
+        thread_let_go(&next, until_ns);
+    for (size_t i = 0; i < count; i++)
+        if (held[i].tid == process) {
+            held[i].stopped = false;
+            held[i].gone = held[i].executed = true;
+        }
+}
+
+int thread_seize(struct thread *t, pid_t process, pid_t tid, struct thread *held, size_t count)
 {
     *t = (struct thread){.tid = tid};
     const int number = seize(tid, held, count);
-    if (!number)
-        ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+    if (!number && ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) && tid != process && !is_traced(tid)) {
+        let_successor_go(process, held, count);
+        t->gone = t->executed = true;
+    }
     return number;
 }
 

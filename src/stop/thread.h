@@ -38,7 +38,7 @@ struct thread {
 /* Seizes a thread and interrupts it. held: the threads of the process that may die meanwhile: they
  * are waited for. 0, or errno; EBUSY: it cannot be had in THREAD_SEIZE_MS, or this process is asked
  * to end. */
-int thread_seize(struct thread *t, pid_t tid, struct thread *held, size_t count);
+int thread_seize(struct thread *t, pid_t process, pid_t tid, struct thread *held, size_t count);
 
 /* A signal that stops processes. */
 bool thread_stops(int signal);
