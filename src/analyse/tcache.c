@@ -29,13 +29,15 @@ struct tcache {
 /* A tunable of the recorded environment, where glibc takes it: the last that is set counts. */
 static bool tunable(const struct trace_image *image, const char *name, uint64_t *value)
 {
-    static const char variable[] = "GLIBC_TUNABLES=";
+    static const char variable[] = "GLIBC_TUNABLES=", first[] = "glibc.malloc.";
     const size_t n = strlen(name);
     bool found = false;
     for (const char *const *v = image->environment; v && *v; v++) {
-        if (strncmp(*v, variable, sizeof variable - 1) != 0)
+        /* glibc cuts the value at its colons in place: the rest looks like other variables */
+        const bool whole = !strncmp(*v, variable, sizeof variable - 1);
+        if (!whole && strncmp(*v, first, sizeof first - 1) != 0)
             continue;
-        for (const char *at = *v + sizeof variable - 1; at; at = strchr(at, ':')) {
+        for (const char *at = whole ? *v + sizeof variable - 1 : *v; at; at = strchr(at, ':')) {
             at += *at == ':';
             if (strncmp(at, name, n) != 0 || at[n] != '=')
                 continue;

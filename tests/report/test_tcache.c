@@ -16,7 +16,8 @@ enum { FREES = 200, NONE = -1 };
  */
 static int held(const char *allocator, const char *tunables, uint64_t usable)
 {
-    const char *environment[] = {"A=GLIBC_TUNABLES=glibc.malloc.tcache_count=3", tunables, NULL};
+    const char *environment[] = {
+        "A=GLIBC_TUNABLES=glibc.malloc.tcache_count=3:glibc.malloc.tcache_count=3", tunables, NULL};
     struct trace_thread thread = {0};
     const struct trace_image image = {
         .allocator = allocator, .environment = environment, .threads = &thread, .thread_count = 1};
@@ -66,6 +67,7 @@ static const struct {
     {"glibc 2.28", "GLIBC_TUNABLES=glibc.malloc.tcache_count=127", 24, 127},
     {"glibc 2.41", "GLIBC_TUNABLES=glibc.malloc.tcache_count=x", 24, 7},
     {"glibc 2.41", "GLIBC_TUNABLES=glibc.malloc.perturb=1:glibc.malloc.tcache_count=5", 24, 5},
+    {"glibc 2.36", "glibc.malloc.tcache_count=5", 24, 5}, /* its environment was cut */
     {"glibc 2.41", "GLIBC_TUNABLES=glibc.malloc.tcache_max=100", 104, 7},
     {"glibc 2.41", "GLIBC_TUNABLES=glibc.malloc.tcache_max=100", 120, 0},
     {"glibc 2.41", "GLIBC_TUNABLES=glibc.malloc.tcache_max=4096", 24, 7}, /* not taken */
