@@ -64,6 +64,8 @@ static void look_at_late(void)
 #define LOOK_NS 10000000
 /* No news comes of what the thread writes. */
 #define GLANCE_NS 100000
+/* A function of ours has this much of the stack at the most: a bound of what is its own. */
+#define CALL_STACK_MOST (1u << 20)
 
 static void await_news(uint64_t limit_ns)
 {
@@ -93,7 +95,7 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
 {
     int status = 0;
     b->target = t;
-    b->prepared = b->called = b->stays = b->left = false;
+    b->prepared = b->called = b->faulted = b->stays = b->left = false;
     look_at_late();
     if (is_late(tid))
         return BORROW_LATE;
@@ -240,6 +242,21 @@ static bool go_on(struct borrowed *b, long how)
     return !b->thread.gone;
 }
 
+/* Whether the thread stands at a signal that its own code, in a call of ours, brought about. It is
+ * never delivered: all of the thread's are blocked, and the kernel would end the process. */
+static bool is_our_fault(const struct borrowed *b, int status)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
+    struct user_regs_struct r;
+    siginfo_t info;
+    bool is = false;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        is |= !(status >> 16) && WSTOPSIG(status) == signals[i];
+    return is && b->called && !ptrace(PTRACE_GETSIGINFO, b->thread.tid, NULL, &info) &&
+           info.si_code > 0 && !ptrace(PTRACE_GETREGS, b->thread.tid, NULL, &r) &&
+           r.rsp <= b->stack + 8 && b->stack - r.rsp < CALL_STACK_MOST;
+}
+
 /* Lets the thread run to its next system call, in or out. */
 static bool to_call_stop(struct borrowed *b, uint64_t until_ns)
 {
@@ -257,6 +274,8 @@ static bool to_call_stop(struct borrowed *b, uint64_t until_ns)
             return false;
         if (WSTOPSIG(status) == THREAD_CALL_STOP)
             return true;
+        if ((b->faulted = is_our_fault(b, status)))
+            return false;
         how = b->thread.group ? PTRACE_LISTEN : PTRACE_SYSCALL; /* the process was stopped */
     }
 }
@@ -364,7 +383,10 @@ bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct bor
             return true;
         }
         const pid_t got = wait_until(b->thread.tid, &status, 0);
-        if (got == b->thread.tid && WIFSTOPPED(status))
+        const bool stopped = got == b->thread.tid && WIFSTOPPED(status);
+        if (stopped && (b->faulted = is_our_fault(b, status)))
+            return false;
+        if (stopped)
             let_go_on(b, status);
         else
             b->thread.gone = got != 0;
@@ -407,7 +429,9 @@ static bool to_event_stop(struct borrowed *b)
 static void put_back(struct borrowed *b)
 {
     struct iovec area = {b->xstate, b->xstate_bytes};
-    if (b->left || (!b->stays && !to_event_stop(b)))
+    if (b->faulted) /* it stands where the kernel decides about signals, as at an event stop */
+        b->thread.signal = 0;
+    else if (b->left || (!b->stays && !to_event_stop(b)))
         return; /* it goes on by what lies on its stack */
     injected_write(b->target, b->errno_at, &b->errno_was, 4);
     if (ptrace(PTRACE_SETREGSET, b->thread.tid, NT_X86_XSTATE, &area) ||

@@ -21,6 +21,7 @@ struct borrowed {
     uint64_t room;      /* BORROW_ROOM bytes of its stack, for arguments of functions */
     uint64_t stack;     /* where functions begin: the return address lies there */
     bool prepared, called;
+    bool faulted; /* a function that it called failed in the processor, where the thread stands */
     bool stays, left;  /* a function that it called has done its work: it stands in it; it is on its
                           way out, by itself */
     uint64_t errno_at; /* 0: not known */
@@ -45,8 +46,9 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
 /* Writes what the thread needs to go on by itself. */
 bool borrow_prepare(struct borrowed *b);
 
-/* Calls a function with up to two arguments. Its result is not known. False: the thread is gone, or
- * has not come back within limit_ns: it then goes on by itself when it does. */
+/* Calls a function with up to two arguments. Its result is not known. False: the thread is gone; or
+ * the function failed in the processor, and borrow_end puts the thread back; or it has not come
+ * back within limit_ns: it then goes on by itself when it does. */
 bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, uint64_t limit_ns);
 
 /* Calls a function of libmallow-attach*.so, which answers, and says that the thread stays

@@ -250,8 +250,10 @@ static int borrow_any(struct work *w, struct error *err)
 static int too_long(struct work *w, struct error *err)
 {
     return error_set(err, ERROR_UNSUPPORTED,
-                     w->thread.thread.gone
-                         ? "process %d, or its thread, ended meanwhile"
+                     w->thread.thread.gone ? "process %d, or its thread, ended meanwhile"
+                     : w->thread.faulted
+                         ? "a function of process %d's C library failed when it was called; the "
+                           "thread was put back"
                          : "the thread of process %d waits in the dynamic linker for "
                            "another one: it goes on by itself when that is done; try "
                            "again later",

@@ -201,7 +201,7 @@ int injected_refresh(struct injected *t, struct error *err)
     int status = 0;
     t->region_count = 0;
     for (size_t i = 0; i < t->module_count; i++)
-        t->modules[i].base = 0;
+        t->modules[i].base = t->modules[i].begins = 0;
     if (!proc_maps_open(&maps, t->handle.pid))
         return errno == EACCES || errno == EPERM
                    ? reasons_refuse(t->handle.pid, INJECT_HIDDEN, NULL, err)
@@ -212,8 +212,12 @@ int injected_refresh(struct injected *t, struct error *err)
             status = error_memory(err);
             break;
         }
-        if (module >= 0 && !m.offset && !t->modules[module].base)
-            t->modules[module].base = m.start;
+        /* A program may map a file of code as data, also one that it runs, and a copy of another.
+         */
+        if (module >= 0 && !m.offset)
+            t->modules[module].begins = m.start;
+        if (module >= 0 && m.mode[2] == 'x' && !t->modules[module].base)
+            t->modules[module].base = t->modules[module].begins;
         t->regions[t->region_count++] = (struct region){.start = m.start,
                                                         .end = m.end,
                                                         .offset = m.offset,
@@ -378,7 +382,8 @@ uint64_t injected_function(const struct injected *t, enum module_kind kind, cons
         const struct module *m = &t->modules[i];
         const uint64_t at =
             m->kind == kind && m->base ? injected_symbol(t, m->base, name, bytes) : 0;
-        if (at)
+        const struct region *r = at ? injected_region(t, at) : NULL;
+        if (r && r->execute && r->module == (int)i)
             return at;
     }
     return 0;

@@ -23,7 +23,9 @@ enum module_kind {
 struct module {
     char *path;
     uint64_t device, inode;
-    uint64_t base; /* of its first mapping, when that begins at offset 0; else 0 */
+    uint64_t
+        base; /* of the mapping at offset 0 before the first that can be executed; 0: none such */
+    uint64_t begins; /* private: of the last mapping at offset 0 so far */
     enum module_kind kind;
     bool looked; /* for rows */
     struct unwind_row *rows;

@@ -108,7 +108,7 @@ void unseen_look(struct unseen_files *f, struct unseen_process *p, pid_t pid, ui
     char exe[PATH_MAX] = "", reach[PATH_MAX + 64];
     struct proc_maps maps;
     struct proc_mapping m;
-    uint64_t libc_start = 0;
+    uint64_t libc_start = 0, begins = 0;
     unsigned fresh = 0;
     bool more = false;
     if (now_ns < p->next_ns || pid <= 0 || !proc_maps_open(&maps, pid))
@@ -116,13 +116,16 @@ void unseen_look(struct unseen_files *f, struct unseen_process *p, pid_t pid, ui
     (void)proc_link(pid, "exe", exe, sizeof exe);
     while (proc_maps_next(&maps, &m)) {
         const char *base = path_base_name(m.path);
-        if (!strcmp(base, "libc.so.6") && !m.offset && *m.path == '/') {
-            if (libc_start && libc_start != m.start) {
+        const bool is_libc = !strcmp(base, "libc.so.6") && *m.path == '/';
+        if (is_libc && !m.offset)
+            begins = m.start;
+        if (is_libc && m.mode[2] == 'x') { /* one that is mapped as data is no second one */
+            if (libc_start && libc_start != begins) {
                 char note[TRACE_UNSEEN_BYTES];
                 trace_unseen_note(MLW_UNSEEN_NAMESPACE, NULL, m.path, note);
                 unseen_add(&p->notes, note);
             }
-            libc_start = m.start;
+            libc_start = begins;
         }
         if (m.mode[2] != 'x' || !m.inode || !is_asked(m.path))
             continue;

@@ -6,6 +6,8 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import unittest
 
 from victim import Attached, MALLOW, Victim, killed_at_any_moment, mallow, text_of, until
@@ -105,6 +107,31 @@ class Seen(unittest.TestCase):
             self.assertLess(site["estimated_bytes"], (after - earlier) * 2000 * 1.3)
             self.assertEqual(functions(site)[:2], ["leaks_here", "leaking"])
             v.end()
+
+    def test_libraries_that_are_data(self):
+        """Programs map libraries to read them, also their own libc, and copies of it. Before, the thread was sent into one, and
+        the program died."""
+        script = ("import mmap, sys\nfor path in sys.argv[1:]:\n    with open(path, 'rb') as f:\n"
+                  "        globals()[path] = mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)\n"
+                  "print('ready', flush=True)\nsys.stdin.readline()\nprint('done', flush=True)\n")
+        with open("/proc/self/maps", encoding="utf-8") as f:
+            libc = next(line.split()[-1] for line in f if line.rstrip().endswith("/libc.so.6"))
+        with tempfile.TemporaryDirectory(prefix="mallow-data-") as at:
+            copies = [os.path.join(at, name) for name in ("libc.so.6", "libpthread.so.0", "ld-linux-x86-64.so.2")]
+            for path in copies:
+                shutil.copy(libc, path)
+            for files in ([libc], copies):
+                for command in (["watch", "--json"], ["record", "--how", "inject", "-o", os.path.join(at, "r.mlw")]):
+                    with self.subTest(command=command, files=files), subprocess.Popen(
+                            [sys.executable, "-c", script, *files], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+                        self.assertEqual(p.stdout.readline(), b"ready\n")
+                        with subprocess.Popen([MALLOW, *command, "-p", str(p.pid)], stdout=subprocess.PIPE,
+                                              stderr=subprocess.PIPE) as m:
+                            self.assertIn(b"attached to process", m.stderr.readline())
+                            self.assertEqual(p.communicate(b"\n")[0], b"done\n")
+                            _, err = m.communicate(timeout=600)
+                        self.assertEqual((p.returncode, m.returncode), (0, 0), err)
+                        self.assertNotIn(b"namespace", err)
 
     def test_bindings(self):
         """dlsym finds the library while it is attached, and the program's own function otherwise."""
