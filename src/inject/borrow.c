@@ -64,7 +64,7 @@ static void look_at_late(void)
 #define LOOK_NS 10000000
 /* No news comes of what the thread writes. */
 #define GLANCE_NS 100000
-/* A function of ours has this much of the stack at the most: a bound of what is its own. */
+/* The most of the stack that a function we call may use: below that, a fault is not ours. */
 #define CALL_STACK_MOST (1u << 20)
 
 static void await_news(uint64_t limit_ns)
