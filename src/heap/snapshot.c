@@ -46,7 +46,8 @@ struct injection {
     uint64_t mask;  /* the thread's own */
     uint64_t stack; /* where the thread's calls are made: the return address lies there */
     uint64_t child_stack;
-    pid_t made; /* the last child that a call made */
+    pid_t made;   /* the last child that a call made */
+    bool faulted; /* the code that was chosen is none any more: the thread stands where it failed */
 };
 
 /* --- finding code --- */
@@ -196,6 +197,11 @@ static bool to_call_stop(struct injection *j, uint64_t until_ns)
         const int event = status >> 16;
         if (WSTOPSIG(status) == THREAD_CALL_STOP)
             return true;
+        if (thread_faulted(k, status)) { /* blocked, it would end the process when delivered */
+            j->faulted = true;
+            k->signal = 0;
+            return false;
+        }
         if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK) {
             unsigned long made = 0;
             ptrace(PTRACE_GETEVENTMSG, k->tid, NULL, &made);
@@ -233,7 +239,7 @@ static void put_back(struct injection *j)
 {
     int status = 0;
     struct thread *k = j->tracee;
-    if (!k->gone && k->stopped && !ptrace(PTRACE_INTERRUPT, k->tid, NULL, NULL) &&
+    if (!j->faulted && !k->gone && k->stopped && !ptrace(PTRACE_INTERRUPT, k->tid, NULL, NULL) &&
         !ptrace(PTRACE_CONT, k->tid, NULL, NULL)) {
         const uint64_t until_ns = call_until();
         while (thread_await_status(k, &status, until_ns) && !k->gone &&

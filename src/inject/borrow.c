@@ -242,19 +242,14 @@ static bool go_on(struct borrowed *b, long how)
     return !b->thread.gone;
 }
 
-/* Whether the thread stands at a signal that its own code, in a call of ours, brought about. It is
- * never delivered: all of the thread's are blocked, and the kernel would end the process. */
+/* In a call of ours: such a signal is never delivered. All of the thread's are blocked, and the
+ * kernel would end the process. */
 static bool is_our_fault(const struct borrowed *b, int status)
 {
-    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
     struct user_regs_struct r;
-    siginfo_t info;
-    bool is = false;
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        is |= !(status >> 16) && WSTOPSIG(status) == signals[i];
-    return is && b->called && !ptrace(PTRACE_GETSIGINFO, b->thread.tid, NULL, &info) &&
-           info.si_code > 0 && !ptrace(PTRACE_GETREGS, b->thread.tid, NULL, &r) &&
-           r.rsp <= b->stack + 8 && b->stack - r.rsp < CALL_STACK_MOST;
+    return b->called && thread_faulted(&b->thread, status) &&
+           !ptrace(PTRACE_GETREGS, b->thread.tid, NULL, &r) && r.rsp <= b->stack + 8 &&
+           b->stack - r.rsp < CALL_STACK_MOST;
 }
 
 /* Lets the thread run to its next system call, in or out. */

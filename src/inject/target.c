@@ -383,7 +383,7 @@ uint64_t injected_function(const struct injected *t, enum module_kind kind, cons
         const uint64_t at =
             m->kind == kind && m->base ? injected_symbol(t, m->base, name, bytes) : 0;
         const struct region *r = at ? injected_region(t, at) : NULL;
-        if (r && r->execute && r->module == (int)i)
+        if (r && r->execute) /* in the module, or where we have led it */
             return at;
     }
     return 0;

@@ -158,6 +158,16 @@ bool thread_stops(int signal)
     return signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
 }
 
+bool thread_faulted(const struct thread *t, int status)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
+    siginfo_t info;
+    bool is = false;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        is |= WIFSTOPPED(status) && !(status >> 16) && WSTOPSIG(status) == signals[i];
+    return is && !ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &info) && info.si_code > 0;
+}
+
 void thread_note(struct thread *t, pid_t got, int status)
 {
     const int event = status >> 16;

@@ -42,6 +42,9 @@ int thread_seize(struct thread *t, pid_t process, pid_t tid, struct thread *held
 
 /* A signal that stops processes. */
 bool thread_stops(int signal);
+/* Whether the thread, of whose stop the status is, stands at a signal that its own code brought
+ * about (SIGSEGV, ...), and that is not delivered yet. */
+bool thread_faulted(const struct thread *t, int status);
 
 /* Notes how waitpid answered: its result, and the status. */
 void thread_note(struct thread *t, pid_t got, int status);
