@@ -43,15 +43,16 @@ static void again_in(uint64_t ns)
     timer_settime(seizing.timer, 0, &when, NULL);
 }
 
-/* Waits for those that died, also after they had stopped: an exec kills the other threads. */
+/* Waits for those that died, also after they had stopped: an exec kills the other threads. The
+ * kernel gives a stop that was not seen yet as well, and but once. */
 static void bury(struct thread *held, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        siginfo_t about = {0};
+        int status = 0;
         struct thread *t = &held[i];
-        if (!t->gone && !waitid(P_PID, (id_t)t->tid, &about, WEXITED | WNOHANG | __WALL) &&
-            about.si_pid)
-            t->gone = true;
+        const pid_t got = t->gone ? 0 : waitpid(t->tid, &status, __WALL | WNOHANG);
+        if (got > 0 || (got < 0 && errno == ECHILD))
+            thread_note(t, got, status);
     }
 }
 
