@@ -59,6 +59,20 @@ static void look_at_late(void)
     }
 }
 
+/* An exec ends the leader, also one that stands still for us, and gives its id to the thread that
+ * executes: registers that are set under that id may be the new image's. A late thread can be in an
+ * exec; in any other call, and out of it, it stops first. */
+static bool late_may_execute(const struct handle *h)
+{
+    look_at_late();
+    for (unsigned i = 0; i < late.count; i++) {
+        const long call = thread_call(h, late.thread[i].tid);
+        if (call < 0 || call == SYS_execve || call == SYS_execveat)
+            return true;
+    }
+    return false;
+}
+
 /* Each stop of the thread raises SIGCHLD here, which is blocked; if it does not, it is looked at
  * after LOOK_NS. */
 #define LOOK_NS 10000000
@@ -95,9 +109,9 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
 {
     int status = 0;
     b->target = t;
-    b->prepared = b->called = b->faulted = b->stays = b->left = false;
+    b->prepared = b->called = b->faulted = b->back = b->stays = false;
     look_at_late();
-    if (is_late(tid))
+    if (is_late(tid) || (tid == t->handle.pid && late_may_execute(&t->handle)))
         return BORROW_LATE;
     const int refused = thread_seize(&b->thread, t->handle.pid, tid, late.thread, late.count);
     if (refused) {
@@ -293,6 +307,7 @@ static bool enter(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c)
         ptrace(PTRACE_SETREGS, b->thread.tid, NULL, &r))
         return false;
     b->called = true;
+    b->back = false;
     const uint64_t all = UINT64_MAX;
     return !ptrace(PTRACE_SETSIGMASK, b->thread.tid, sizeof all, &all);
 }
@@ -308,7 +323,7 @@ bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, 
             return false;
     } while (r.orig_rax != SYS_rt_sigreturn || r.rsp != b->stack + 8 || r.rip != b->sigreturn + 9 ||
              (long)r.rax != -ENOSYS);
-    return true;
+    return b->back = true;
 }
 
 /* Whether the library has answered. */
@@ -362,7 +377,6 @@ static void take_back(struct borrowed *b, uint64_t at, uint64_t token, uint64_t 
         await_news(GLANCE_NS);
     }
     b->stays = !b->thread.gone && now.token == token && now.done == MLW_ATTACH_STAYS;
-    b->left = !b->stays;
 }
 
 bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct borrow_request *q,
@@ -426,8 +440,9 @@ static void put_back(struct borrowed *b)
     struct iovec area = {b->xstate, b->xstate_bytes};
     if (b->faulted) /* it stands where the kernel decides about signals, as at an event stop */
         b->thread.signal = 0;
-    else if (b->left || (!b->stays && !to_event_stop(b)))
-        return; /* it goes on by what lies on its stack */
+    else if (b->back ? !to_event_stop(b) : !b->stays)
+        return; /* it goes on by what lies on its stack, wherever it is: it may have a stop that we
+                   have not seen, also in another image */
     injected_write(b->target, b->errno_at, &b->errno_was, 4);
     if (ptrace(PTRACE_SETREGSET, b->thread.tid, NT_X86_XSTATE, &area) ||
         ptrace(PTRACE_SETSIGMASK, b->thread.tid, sizeof b->mask, &b->mask))

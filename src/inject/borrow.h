@@ -22,8 +22,8 @@ struct borrowed {
     uint64_t stack;     /* where functions begin: the return address lies there */
     bool prepared, called;
     bool faulted; /* a function that it called failed in the processor, where the thread stands */
-    bool stays, left;  /* a function that it called has done its work: it stands in it; it is on its
-                          way out, by itself */
+    bool back;  /* the function that it called has come back: it stands at the entry of sigreturn */
+    bool stays; /* a function that it called has done its work, and it stands in it */
     uint64_t errno_at; /* 0: not known */
     int errno_was;
     size_t xstate_bytes;
@@ -33,7 +33,8 @@ struct borrowed {
 
 enum borrow_stop {
     BORROW_STOPPED,
-    BORROW_LATE, /* it did not stop in time: it is let go when it does, while this process waits */
+    BORROW_LATE, /* it did not stop in time: it is let go when it does, while this process waits. Or
+                    it is the first thread, and one that is late may be in an exec */
     BORROW_BUSY, /* so many did not that no more is asked */
     BORROW_GONE, /* there is no such thread */
     BORROW_REFUSED, /* errno says why */

@@ -86,12 +86,7 @@ static long call_of(const struct handle *h, pid_t tid)
     state = at && at[1] ? at[2] : 'X';
     if (state == 'D' || state == 'Z' || state == 'X') /* D: an exec or a vfork's child is awaited */
         return -2;
-    snprintf(name, sizeof name, "task/%d/syscall", (int)tid);
-    if (proc_read(h->pid, name, text, sizeof text) <= 0)
-        return -2;
-    if (!strncmp(text, "running", 7))
-        return -1;
-    return strtol(text, NULL, 10);
+    return thread_call(h, tid);
 }
 
 static enum rank rank_of(long call)
@@ -376,7 +371,9 @@ static int check(struct work *w, bool *loading, struct error *err)
     if (t->handle.memory < 0)
         return refuse_trace(w->pid, EPERM, err);
     if (!t->handle.image.bytes)
-        return error_set(err, ERROR_UNSUPPORTED, "process %d has no auxiliary vector to know it by",
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "the auxiliary vector of process %d, by which its image is known, cannot "
+                         "be read",
                          (int)w->pid);
     if (!handle_same(&t->handle, 0)) {
         w->changed = true;

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -12,6 +14,7 @@
 
 #include "arch/stop.h"
 #include "base/clock.h"
+#include "base/proc.h"
 
 enum {
     RSEQ_CS_OFFSET = 8,
@@ -153,6 +156,15 @@ int thread_seize(struct thread *t, pid_t process, pid_t tid, struct thread *held
 }
 
 /* ---- stops ---- */
+
+long thread_call(const struct handle *h, pid_t tid)
+{
+    char name[64], text[256];
+    snprintf(name, sizeof name, "task/%d/syscall", (int)tid);
+    if (proc_read(h->pid, name, text, sizeof text) <= 0)
+        return -2;
+    return strncmp(text, "running", 7) != 0 ? strtol(text, NULL, 10) : -1;
+}
 
 bool thread_stops(int signal)
 {

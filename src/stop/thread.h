@@ -35,6 +35,9 @@ struct thread {
     struct user_regs_struct registers; /* thread_registers */
 };
 
+/* The system call that the thread is in; -1: none, it runs; -2: not known. */
+long thread_call(const struct handle *h, pid_t tid);
+
 /* Seizes a thread and interrupts it. held: the threads of the process that may die meanwhile: they
  * are waited for. 0, or errno; EBUSY: it cannot be had in THREAD_SEIZE_MS, or this process is asked
  * to end. */

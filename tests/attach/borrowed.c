@@ -1,0 +1,125 @@
+/* borrowed.c - a borrowed thread that is given up in the middle of a call, with a stop that was not
+ * seen: it goes on by itself, in its own image or in the next one. The program is a fork of this
+ * one, so its functions are where ours are. */
+#include <assert.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "inject/borrow.h"
+
+enum { CALLS = 20, GOES_ON = 7, NEXT_IMAGE = 8 };
+
+static struct {
+    atomic_int waits, called;
+    struct mlw_attach_answer answer;
+} * shared;
+
+static void brief(void) { nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); }
+
+/* Functions that the thread is made to call. */
+
+static void calls(void)
+{
+    for (shared->called = 0; shared->called < CALLS; shared->called++)
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+}
+
+static void executes(void)
+{
+    execl("/bin/sh", "sh", "-c", "exit 8", (char *)NULL);
+    _exit(1);
+}
+
+static pid_t begin(void)
+{
+    const int before = shared->waits;
+    const pid_t pid = fork();
+    assert(pid >= 0);
+    if (!pid) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (const int first = before + 1; shared->waits - first < CALLS; shared->waits++)
+            brief();
+        _exit(GOES_ON);
+    }
+    while (shared->waits == before)
+        brief();
+    return pid;
+}
+
+static void borrow(struct borrowed *b, struct injected *t, pid_t pid)
+{
+    struct error err;
+    bool waits;
+    injected_hold(t, pid);
+    assert(!injected_refresh(t, &err));
+    b->sigreturn = injected_sigreturn(t);
+    assert(b->sigreturn);
+    assert(borrow_stop(b, t, pid, &waits) == BORROW_STOPPED);
+    assert(borrow_prepare(b));
+}
+
+/* It stands at a stop that nobody has seen. */
+static void await_stop(pid_t pid)
+{
+    siginfo_t info;
+    do {
+        brief();
+        info.si_pid = 0;
+        assert(!waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL));
+    } while (!info.si_pid);
+    assert(info.si_code == CLD_TRAPPED);
+}
+
+static void ends(pid_t pid, int with)
+{
+    int status;
+    assert(waitpid(pid, &status, __WALL) == pid);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != with)
+        fprintf(stderr, "status %#x, not of exit %d\n", (unsigned)status, with);
+    assert(WIFEXITED(status) && WEXITSTATUS(status) == with);
+}
+
+int main(void)
+{
+    static struct borrowed b;
+    static struct injected t;
+    sigset_t news;
+    sigemptyset(&news);
+    sigaddset(&news, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &news, NULL); /* as the process that attaches has it */
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert(shared != MAP_FAILED);
+
+    /* a call that has not come back in time, at the stop of some system call that it makes */
+    pid_t pid = begin();
+    borrow(&b, &t, pid);
+    assert(!borrow_call(&b, (uint64_t)(uintptr_t)calls, 0, 0, 0));
+    await_stop(pid);
+    borrow_end(&b);
+    injected_close(&t);
+    ends(pid, GOES_ON);
+    assert(shared->called == CALLS);
+
+    /* the same with a function that would answer, and executes a program */
+    pid = begin();
+    borrow(&b, &t, pid);
+    const struct borrow_request request = {
+        .answer_at = (uint64_t)(uintptr_t)&shared->answer, .token = 1, .limit_ns = 1};
+    struct mlw_attach_answer answer;
+    assert(!borrow_call_staying(&b, (uint64_t)(uintptr_t)executes, &request, &answer));
+    await_stop(pid);
+    borrow_end(&b);
+    injected_close(&t);
+    ends(pid, NEXT_IMAGE);
+    puts("a thread that is given up goes on by itself");
+    return 0;
+}
