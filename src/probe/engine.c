@@ -648,6 +648,7 @@ void probe_release(struct probe_result *result)
     struct probe_state *s = result->state;
     if (!s)
         return;
+    attach_release(&s->e.attachments); /* it may have begun and not been ended */
     ring_buffer__free(s->ring);
     stacks_free(s->e.stacks);
     bpf_object__close(s->e.object);
