@@ -31,6 +31,8 @@
       "'mallow probe faults -p PID' shows what touches memory for the first time")                 \
     X(STATIC, "is linked statically: no dynamic linker is in it that could load the library",      \
       "if it has symbols, " PROBE_RECORDS)                                                         \
+    X(BEGINS, "has no C library: its dynamic linker is about to load it, or never does",           \
+      "try again later, or " PROBE_RECORDS)                                                        \
     X(MUSL, "runs on musl, and the library needs glibc", PROBE_COUNTS)                             \
     X(OLD_LIBC, "has a C library without dlopen (glibc before 2.34)", PROBE_RECORDS)               \
     X(SPACE, "has less than 32 MB of address space left below its limit (RLIMIT_AS)",              \

@@ -200,8 +200,10 @@ int refuse_image(const struct injected *t, bool beginning, const char *library, 
                                           "libtsan"};
     if (has_module(t, "/ld-musl-") || has_module(t, "/libc.musl-"))
         return reasons_refuse(t->handle.pid, INJECT_MUSL, NULL, err);
-    if (!has_kind(t, MODULE_LINKER) || !has_kind(t, MODULE_LIBC))
+    if (!has_kind(t, MODULE_LINKER))
         return reasons_refuse(t->handle.pid, INJECT_STATIC, NULL, err);
+    if (!has_kind(t, MODULE_LIBC))
+        return reasons_refuse(t->handle.pid, INJECT_BEGINS, NULL, err);
     if (!beginning)
         return 0;
     if (refuse_ours(t, library, err))

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- memory ---- */
@@ -52,22 +53,34 @@ static uint64_t random_of(const uint8_t *vector, size_t bytes)
     return 0;
 }
 
-void handle_open(struct handle *h, pid_t pid)
+/* False: there is an image, and it cannot be known yet, or not by this descriptor any more. */
+static bool open_image(struct handle *h)
 {
-    char path[64];
-    *h = (struct handle){.pid = pid, .memory = -1};
-    snprintf(path, sizeof path, "/proc/%d", (int)pid);
-    h->directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (h->directory < 0)
-        return;
+    struct handle_image *i = &h->image;
     h->memory = openat(h->directory, "mem", O_RDWR | O_CLOEXEC);
     if (h->memory < 0) /* /proc may be mounted for reading alone */
         h->memory = openat(h->directory, "mem", O_RDONLY | O_CLOEXEC);
-    struct handle_image *i = &h->image;
     const ssize_t n = read_vector(h, i->vector, sizeof i->vector);
     i->random_at = n > 0 ? random_of(i->vector, (size_t)n) : 0;
     if (i->random_at && handle_read(h, i->random_at, i->random, sizeof i->random))
         i->bytes = (size_t)n;
+    return i->bytes || n <= 0 || h->memory < 0;
+}
+
+void handle_open(struct handle *h, pid_t pid)
+{
+    enum { LOOKS = 50, LOOK_NS = 1000000 };
+    char path[64];
+    *h = (struct handle){.pid = pid, .memory = -1};
+    snprintf(path, sizeof path, "/proc/%d", (int)pid);
+    h->directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    /* In an exec, the vector of an image is written last, and the former one's memory is gone. */
+    for (unsigned looks = 0; h->directory >= 0 && !open_image(h) && looks < LOOKS; looks++) {
+        const struct timespec brief = {.tv_nsec = LOOK_NS};
+        close(h->memory);
+        h->memory = -1;
+        nanosleep(&brief, NULL);
+    }
 }
 
 void handle_close(struct handle *h)

@@ -29,7 +29,8 @@ struct handle {
     struct handle_image image;
 };
 
-/* Takes hold of the image that the process has now. To be closed in any case. */
+/* Takes hold of the image that the process has now; of one that it is about to get, for which it is
+ * waited 50 ms at most. To be closed in any case. */
 void handle_open(struct handle *h, pid_t pid);
 void handle_close(struct handle *h);
 

@@ -199,6 +199,9 @@ class Refused(unittest.TestCase):
         for program in ("FIXED", "FIXED_PIE"):
             self.kind(program=program, name="STATIC")
 
+    def test_begins(self):
+        self.kind(program="BARE", name="BEGINS")
+
     def test_musl(self):
         """musl by its file's name, which is how it is known: a library that bears it."""
         with tempfile.TemporaryDirectory() as directory:
