@@ -293,6 +293,15 @@ static int make_graph(struct reading *r, struct error *err)
     return status;
 }
 
+/* Those that were left out may refer to blocks. */
+static void doubt_number(struct reading *r, bool cut, unsigned most, const char *what)
+{
+    if (!cut)
+        return;
+    target_note(r->t, "it has more %s than the %u that are looked at", what, most);
+    walk_doubt(&r->h->walk, "it has more %s than the %u that are looked at", what, most);
+}
+
 /* A process may claim more memory than is read of it. */
 static void doubt_reading(struct reading *r)
 {
@@ -302,6 +311,9 @@ static void doubt_reading(struct reading *r)
     if (r->t->unasked)
         walk_doubt(&r->h->walk, "it reserves more memory than this kernel, older than 6.7, can be "
                                 "asked about page by page: not all of it was looked at");
+    doubt_number(r, r->t->cut_regions, TARGET_REGIONS_MAX, "mappings");
+    doubt_number(r, r->t->cut_threads, TARGET_THREADS_MAX, "threads");
+    doubt_number(r, r->t->cut_modules, MODULES_MAX, "programs and libraries");
     if (!r->t->cut)
         return;
     target_note(r->t, "not all of its files were read where their pages are not in memory");

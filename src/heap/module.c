@@ -120,7 +120,7 @@ static bool read_core_module(struct target *t, struct module *m)
 int modules_read(struct modules *modules, struct target *t)
 {
     *modules = (struct modules){0};
-    size_t room = 0;
+    size_t room = 0, tried = 0;
     for (size_t i = 0; i < t->region_count; i++) {
         const struct target_region *r = &t->regions[i];
         if (!r->file || r->offset || r->flags & REGION_SHARED)
@@ -128,8 +128,10 @@ int modules_read(struct modules *modules, struct target *t)
         struct module m = {.path = r->file, .start = r->start, .end = r->end, .first_end = r->end};
         const char *slash = strrchr(m.path, '/');
         m.name = slash && slash[1] ? slash + 1 : m.path;
-        if (modules->count >= MODULES_MAX)
+        if (modules->count >= MODULES_MAX || ++tried > MODULES_TRIED_MAX) {
+            t->cut_modules = true;
             break;
+        }
         if (!(t->source == TARGET_CORE ? read_core_module(t, &m) : read_module(t, -1, &m)))
             continue;
         if (modules->count && modules->at[modules->count - 1].end > m.start)

@@ -10,7 +10,12 @@
 
 #include "heap/target.h"
 
-enum { MODULE_DATA_MAX = 4, MODULE_ID_BYTES_MAX = 64, MODULES_MAX = 1 << 14 };
+enum {
+    MODULE_DATA_MAX = 4,
+    MODULE_ID_BYTES_MAX = 64,
+    MODULES_MAX = 1 << 14,
+    MODULES_TRIED_MAX = 1 << 16
+};
 
 struct module {
     const char *path;    /* belongs to the target */

@@ -11,7 +11,6 @@
 
 enum { VARINT_MAX = 10, LEVEL = 3 };
 
-#define RAW_MAX   ((uint64_t)64 << 30)
 #define SHARE_MAX 20000u /* how much larger than its packed form a section may be */
 
 struct section_head { /* in the file, little-endian */
@@ -144,8 +143,8 @@ static bool read_all(int fd, void *into, size_t bytes, uint64_t offset)
     return true;
 }
 
-int packing_read(int fd, const char *name, uint64_t *offset, uint32_t kind, struct packing *p,
-                 struct error *err)
+int packing_read(int fd, const char *name, uint64_t *offset, uint32_t kind, uint64_t most,
+                 struct packing *p, struct error *err)
 {
     struct section_head head;
     packing_release(p);
@@ -155,8 +154,13 @@ int packing_read(int fd, const char *name, uint64_t *offset, uint32_t kind, stru
         return damaged(name, kind, err);
     *offset += sizeof head;
     if (head.kind != kind || head.packed_bytes > (uint64_t)size - *offset ||
-        head.raw_bytes > RAW_MAX || head.raw_bytes / SHARE_MAX > head.packed_bytes)
+        head.raw_bytes / SHARE_MAX > head.packed_bytes)
         return damaged(name, kind, err);
+    if (head.raw_bytes > most)
+        return error_set(err, ERROR_FORMAT,
+                         "%s: section %" PRIu32 " says that it unpacks to %" PRIu64
+                         " bytes; at most %" PRIu64 " are read",
+                         name, kind, head.raw_bytes, most);
     void *packed = spill_zeros(head.packed_bytes, 1);
     p->data = spill_zeros(head.raw_bytes, 1);
     int status = packed && p->data ? 0 : error_memory(err);

@@ -59,7 +59,28 @@ static const char *const sources[] = {"core", "stopped", "snapshot"};
     X(cached_blocks)                                                                               \
     X(top_bytes)
 
+/* What a section may unpack to: of facts and names what a reader needs, of the others so much for
+ * all together. */
+static uint64_t section_most(uint32_t section, uint64_t before)
+{
+    const uint64_t few = (uint64_t)256 << 20, all = (uint64_t)16 << 30;
+    return section <= SECTION_TYPES ? few : all - before;
+}
+
 /* --- writing --- */
+
+static int put_section(FILE *file, uint32_t section, struct packing *p, uint64_t *written,
+                       struct error *err)
+{
+    const uint64_t most = section_most(section, *written);
+    if (p->n > most)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "this heap is too large to be saved: section %u has %zu bytes, and "
+                         "readers take %llu",
+                         section, p->n, (unsigned long long)most);
+    *written += section > SECTION_TYPES ? p->n : 0;
+    return packing_write(file, section, p, err);
+}
 
 static void put_facts(struct packing *p, const struct heap_facts *f)
 {
@@ -152,30 +173,31 @@ int saved_write(FILE *file, const struct heap *h, const struct scan *scan, const
                 struct error *err)
 {
     struct packing p = {0};
+    uint64_t written = 0;
     if (fwrite(magic, sizeof magic, 1, file) != 1)
         return error_system(err, "write the heap");
     put_facts(&p, &h->facts);
-    int status = packing_write(file, SECTION_FACTS, &p, err);
+    int status = put_section(file, SECTION_FACTS, &p, &written, err);
     packing_number(&p, h->types.known);
     for (uint32_t i = 1; i < h->types.known; i++)
         packing_text(&p, h->types.name[i]);
     if (!status)
-        status = packing_write(file, SECTION_TYPES, &p, err);
+        status = put_section(file, SECTION_TYPES, &p, &written, err);
     if (!status) {
         put_blocks(&p, &h->walk.blocks, type);
-        status = packing_write(file, SECTION_BLOCKS, &p, err);
+        status = put_section(file, SECTION_BLOCKS, &p, &written, err);
     }
     if (!status) {
         put_references(&p, scan, h->walk.blocks.count);
-        status = packing_write(file, SECTION_REFERENCES, &p, err);
+        status = put_section(file, SECTION_REFERENCES, &p, &written, err);
     }
     if (!status) {
         put_roots(&p, &h->roots);
-        status = packing_write(file, SECTION_ROOTS, &p, err);
+        status = put_section(file, SECTION_ROOTS, &p, &written, err);
     }
     if (!status) {
         put_pages(&p, &h->pages);
-        status = packing_write(file, SECTION_PAGES, &p, err);
+        status = put_section(file, SECTION_PAGES, &p, &written, err);
     }
     packing_release(&p);
     return status;
@@ -384,13 +406,15 @@ static int get_pages(struct packing *p, struct pages *pages, const struct blocks
 int saved_read(int fd, const char *name, struct heap *h, struct scan *scan, struct error *err)
 {
     struct packing p = {0};
-    uint64_t offset = sizeof magic;
+    uint64_t offset = sizeof magic, before = 0;
     int status = 0;
     for (uint32_t section = SECTION_FACTS; section <= SECTION_PAGES; section++) {
-        if (packing_read(fd, name, &offset, section, &p, err)) {
+        const uint64_t most = section_most(section, before);
+        if (packing_read(fd, name, &offset, section, most, &p, err)) {
             packing_release(&p);
             return -1;
         }
+        before += section > SECTION_TYPES ? p.n : 0;
         switch (section) {
         case SECTION_FACTS: status = get_facts(&p, h); break;
         case SECTION_TYPES: status = get_types(&p, &h->types); break;

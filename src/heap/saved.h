@@ -43,9 +43,9 @@ void packing_get_text(struct packing *p, char *text, size_t room);
 void packing_release(struct packing *p);
 /* Writes the section and empties it. -1 with *err set. */
 int packing_write(FILE *file, uint32_t kind, struct packing *p, struct error *err);
-/* Reads the section at *offset, which must be of this kind, and moves the offset behind it. -1 with
- * *err set. */
-int packing_read(int fd, const char *name, uint64_t *offset, uint32_t kind, struct packing *p,
-                 struct error *err);
+/* Reads the section at *offset, which must be of this kind and unpack to at most `most` bytes, and
+ * moves the offset behind it. -1 with *err set. */
+int packing_read(int fd, const char *name, uint64_t *offset, uint32_t kind, uint64_t most,
+                 struct packing *p, struct error *err);
 
 #endif

@@ -44,37 +44,43 @@ static uint64_t hash_of(const char *path)
     return h;
 }
 
-static const char *keep_file(struct target *t, const char *path)
+uint32_t target_file(struct target *t, const char *path)
 {
     const uint64_t hash = hash_of(path);
     size_t at = INDEX_START;
     for (uint32_t i; (i = index_next(&t->file_index, hash, &at)) != INDEX_NONE;)
         if (!strcmp(t->files[i], path))
-            return t->files[i];
-    if (!ARRAY_ROOM(t->files, t->file_count + 1, t->file_room))
-        return NULL;
+            return i;
+    if (t->file_count >= TARGET_NO_FILE || !ARRAY_ROOM(t->files, t->file_count + 1, t->file_room))
+        return TARGET_NO_FILE;
     char *copy = strdup(path);
-    if (copy && !index_add(&t->file_index, hash, (uint32_t)t->file_count)) {
+    if (!copy || !index_add(&t->file_index, hash, (uint32_t)t->file_count)) {
         free(copy);
-        return NULL;
+        return TARGET_NO_FILE;
     }
-    if (copy)
-        t->files[t->file_count++] = copy;
-    return copy;
+    t->files[t->file_count] = copy;
+    return (uint32_t)t->file_count++;
 }
 
 int target_add_region(struct target *t, uint64_t start, uint64_t end, uint64_t offset,
                       uint32_t flags, const char *file)
 {
-    if (start >= end || end > (uint64_t)1 << ADDRESS_BITS || t->region_count >= TARGET_REGIONS_MAX)
+    if (start >= end || end > (uint64_t)1 << ADDRESS_BITS)
         return 0;
+    if (t->region_count >= TARGET_REGIONS_MAX) {
+        t->cut_regions = true;
+        return 0;
+    }
     if (!ARRAY_ROOM(t->regions, t->region_count + 1, t->region_room))
         return -1;
-    const char *kept = file ? keep_file(t, file) : NULL;
-    if (file && !kept)
+    const uint32_t kept = file ? target_file(t, file) : TARGET_NO_FILE;
+    if (file && kept == TARGET_NO_FILE)
         return -1;
-    t->regions[t->region_count++] = (struct target_region){
-        .start = start, .end = end, .offset = offset, .flags = flags, .file = kept};
+    t->regions[t->region_count++] = (struct target_region){.start = start,
+                                                           .end = end,
+                                                           .offset = offset,
+                                                           .flags = flags,
+                                                           .file = file ? t->files[kept] : NULL};
     return 0;
 }
 
@@ -108,8 +114,10 @@ void target_regions_done(struct target *t)
 
 struct target_thread *target_add_thread(struct target *t, uint32_t tid)
 {
-    if (t->thread_count >= TARGET_THREADS_MAX)
+    if (t->thread_count >= TARGET_THREADS_MAX) {
+        t->cut_threads = true;
         return NULL;
+    }
     if (!ARRAY_ROOM(t->threads, t->thread_count + 1, t->thread_room))
         return NULL;
     struct target_thread *thread = &t->threads[t->thread_count++];

@@ -75,8 +75,12 @@ struct target {
     uint64_t moment_ns;   /* of CLOCK_REALTIME, when all threads stood; UINT64_MAX: of a core */
     uint64_t stopped_ns;  /* how long the process could not run; set when it goes on */
     bool knows_pages;     /* target_page does */
-    uint64_t own_bytes;   /* that a live process has in memory and swap; UINT64_MAX: not known */
+    uint64_t own_bytes;   /* that a live process has in memory and swap, or a core's file as data;
+                             UINT64_MAX: not known */
     _Atomic bool cut;     /* bytes of its files were left out: more than TARGET_FILE_BYTES_MOST */
+    bool cut_regions;     /* there were more than TARGET_REGIONS_MAX */
+    bool cut_threads;     /* the same of TARGET_THREADS_MAX */
+    bool cut_modules;     /* the same of MODULES_MAX, or of MODULES_TRIED_MAX */
     _Atomic bool unasked; /* there was more to ask for than PRESENT_PAGES_MOST */
     const char *refused;  /* why there is no snapshot, when there could have been; static */
     struct target_region *regions;
@@ -142,6 +146,10 @@ bool target_knows_pages(const struct target *t);
 /* A text of printable characters at an address, at most room - 1 of them, ended by NUL; its
  * length, 0 when there is none. */
 size_t target_text(struct target *t, uint64_t address, char *text, size_t room);
+
+/* The number of a path in `files`, where it is kept once; TARGET_NO_FILE without memory. */
+#define TARGET_NO_FILE UINT32_MAX
+uint32_t target_file(struct target *t, const char *path);
 
 /* The region that holds the address, or NULL. */
 const struct target_region *target_region_at(const struct target *t, uint64_t address);

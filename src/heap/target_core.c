@@ -16,6 +16,7 @@
 #include "arch/page.h"
 #include "heap/live.h"
 #include "heap/target.h"
+#include "trust/file.h"
 
 enum { NOTES_BYTES_MAX = 256 << 20, SEGMENTS_MAX = 1 << 20, FILES_OPEN_MAX = 1024 };
 
@@ -25,8 +26,7 @@ struct segment { /* bytes of the core */
 
 struct core_file { /* a mapped file, for what the core leaves out */
     uint64_t start, end, offset;
-    const char *path;
-    int fd; /* -1: not there, or not the same file; -2: not yet looked for */
+    uint32_t path; /* in the target's list */
 };
 
 struct core {
@@ -38,7 +38,10 @@ struct core {
     size_t file_count;
     int *fds; /* that were given, once each */
     size_t fd_count;
-    bool truncated;
+    int *fd_of; /* by path; -1: none */
+    size_t fd_of_count;
+    uint64_t segments_bytes, notes_bytes;
+    bool truncated, notes_cut, files_cut;
 };
 
 static size_t read_at(int fd, void *into, size_t bytes, uint64_t offset)
@@ -84,6 +87,11 @@ static const struct core_file *file_at(const struct core *c, uint64_t address)
     return low < c->file_count && c->files[low].start <= address ? &c->files[low] : NULL;
 }
 
+static int fd_of(const struct core *c, const struct core_file *f)
+{
+    return f && f->path < c->fd_of_count ? c->fd_of[f->path] : -1;
+}
+
 static size_t core_read(struct target *t, uint64_t address, void *into, size_t bytes)
 {
     const struct core *c = t->impl;
@@ -98,10 +106,10 @@ static size_t core_read(struct target *t, uint64_t address, void *into, size_t b
             uint64_t left = s->start + s->bytes - at;
             want = left < want ? (size_t)left : want;
             got = read_at(c->fd, (uint8_t *)into + done, want, s->offset + (at - s->start));
-        } else if (f && f->fd >= 0) {
+        } else if (fd_of(c, f) >= 0) {
             uint64_t end = next && next->start < f->end ? next->start : f->end;
             want = end - at < want ? (size_t)(end - at) : want;
-            got = read_at(f->fd, (uint8_t *)into + done, want, f->offset + (at - f->start));
+            got = read_at(fd_of(c, f), (uint8_t *)into + done, want, f->offset + (at - f->start));
         }
         done += got;
         if (!got || got < want)
@@ -110,12 +118,30 @@ static size_t core_read(struct target *t, uint64_t address, void *into, size_t b
     return done;
 }
 
+/* What no segment holds, and the holes of the file, are passed: a core may claim any size. */
+static uint64_t core_next(struct target *t, uint64_t at, uint64_t end)
+{
+    const struct core *c = t->impl;
+    const struct segment *s = segment_from(c, at), *behind = c->segments + c->segment_count;
+    for (; s && s < behind && s->start < end; s++) {
+        at = s->start > at ? s->start : at;
+        const uint64_t offset = s->offset + (at - s->start), last = s->offset + s->bytes;
+        const uint64_t data = trust_past_hole(c->fd, offset, last);
+        if (data < last) {
+            const uint64_t found = at + (data - offset);
+            return found < end ? found : end;
+        }
+    }
+    return end;
+}
+
 static void core_close(struct target *t)
 {
     struct core *c = t->impl;
     for (size_t i = 0; i < c->fd_count; i++)
         close(c->fds[i]);
     free(c->fds);
+    free(c->fd_of);
     free(c->files);
     free(c->segments);
     if (c->fd >= 0)
@@ -123,7 +149,8 @@ static void core_close(struct target *t)
     free(c);
 }
 
-static const struct target_ops core_ops = {.read = core_read, .close = core_close};
+static const struct target_ops core_ops = {
+    .read = core_read, .next = core_next, .close = core_close};
 
 /* --- notes --- */
 
@@ -137,7 +164,7 @@ static int note_prstatus(struct target *t, const uint8_t *data, size_t bytes)
     memcpy(&r, status.pr_reg, sizeof r);
     struct target_thread *thread = target_add_thread(t, (uint32_t)status.pr_pid);
     if (!thread)
-        return 0;
+        return t->cut_threads ? 0 : -1;
     live_registers(&r, &thread->registers);
     if (!t->pid)
         t->pid = (uint32_t)status.pr_pid;
@@ -160,11 +187,14 @@ static int note_files(struct target *t, struct core *c, const uint8_t *data, siz
     uint64_t count = head[0], page = head[1];
     if (!count || count > (bytes - sizeof head) / 24 || !page || page > 1 << 30)
         return 0;
+    const char *name = (const char *)data + sizeof head + count * 24,
+               *end = (const char *)data + bytes;
+    c->files_cut = count > TARGET_REGIONS_MAX;
+    if (c->files_cut)
+        count = TARGET_REGIONS_MAX;
     c->files = calloc(count, sizeof *c->files);
     if (!c->files)
         return -1;
-    const char *name = (const char *)data + sizeof head + count * 24,
-               *end = (const char *)data + bytes;
     uint64_t until = 0;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t entry[3];
@@ -175,18 +205,11 @@ static int note_files(struct target *t, struct core *c, const uint8_t *data, siz
         /* Sorted and without overlap, as the kernel writes them; others are left out. */
         if (entry[0] >= until && entry[1] > entry[0] && entry[1] < ARCH_ADDRESS_END &&
             entry[2] < ((uint64_t)1 << 62) / page) {
-            char *copy = strdup(name);
-            char **more = reallocarray(t->files, t->file_count + 1, sizeof *more);
-            if (more)
-                t->files = more;
-            if (!copy || !more) {
-                free(copy);
+            const uint32_t path = target_file(t, name);
+            if (path == TARGET_NO_FILE)
                 return -1;
-            }
-            t->files[t->file_count++] = copy;
-            t->file_room = t->file_count;
             c->files[c->file_count++] =
-                (struct core_file){entry[0], entry[1], entry[2] * page, copy, -2};
+                (struct core_file){entry[0], entry[1], entry[2] * page, path};
             until = entry[1];
         }
         name += length + 1;
@@ -197,11 +220,17 @@ static int note_files(struct target *t, struct core *c, const uint8_t *data, siz
 
 static int read_notes(struct target *t, struct core *c, uint64_t offset, uint64_t bytes)
 {
-    if (bytes > NOTES_BYTES_MAX || offset > c->size || bytes > c->size - offset)
-        bytes = offset > c->size                     ? 0
-                : c->size - offset > NOTES_BYTES_MAX ? NOTES_BYTES_MAX
-                                                     : c->size - offset;
-    uint8_t *data = malloc(bytes ? bytes : 1);
+    const uint64_t there = offset < c->size ? c->size - offset : 0;
+    const uint64_t room = NOTES_BYTES_MAX - c->notes_bytes; /* of all together */
+    bytes = bytes < there ? bytes : there;
+    if (bytes > room) {
+        bytes = room;
+        c->notes_cut = true;
+    }
+    c->notes_bytes += bytes;
+    if (!bytes)
+        return 0;
+    uint8_t *data = malloc(bytes);
     if (!data)
         return -1;
     bytes = read_at(c->fd, data, bytes, offset);
@@ -248,15 +277,17 @@ static void add_segment(struct target *t, struct core *c, const Elf64_Phdr *p)
         bytes = p->p_offset >= c->size ? 0 : c->size - p->p_offset;
     }
     const struct core_file *f = file_at(c, p->p_vaddr);
-    if (!f || !strncmp(f->path, "/anon_hugepage", 14)) /* MAP_HUGETLB */
+    if (!f || !strncmp(t->files[f->path], "/anon_hugepage", 14)) /* MAP_HUGETLB */
         wanted = p->p_memsz;
     if (p->p_flags & PF_W && bytes < wanted) {
         if (!t->lacking)
             t->lacking_at = p->p_vaddr + bytes;
         t->lacking += wanted - bytes;
     }
-    if (bytes && p->p_vaddr < ARCH_ADDRESS_END && bytes <= ARCH_ADDRESS_END - p->p_vaddr)
+    if (bytes && p->p_vaddr < ARCH_ADDRESS_END && bytes <= ARCH_ADDRESS_END - p->p_vaddr) {
         c->segments[c->segment_count++] = (struct segment){p->p_vaddr, bytes, p->p_offset};
+        c->segments_bytes += bytes < UINT64_MAX - c->segments_bytes ? bytes : 0;
+    }
 }
 
 static int add_regions(struct target *t, const struct core *c, const Elf64_Phdr *p)
@@ -268,7 +299,7 @@ static int add_regions(struct target *t, const struct core *c, const Elf64_Phdr 
     uint64_t at = p->p_vaddr, end = p->p_vaddr + p->p_memsz;
     const struct core_file *f = file_at(c, at);
     if (f && f->start <= at) /* one that begins inside belongs to a mapping of its own */
-        return target_add_region(t, at, end, f->offset + (at - f->start), flags, f->path);
+        return target_add_region(t, at, end, f->offset + (at - f->start), flags, t->files[f->path]);
     return target_add_region(t, at, end, 0, flags, NULL);
 }
 
@@ -279,7 +310,8 @@ static int add_left_out(struct target *t, const struct core *c)
     for (size_t i = 0; !status && i < c->file_count; i++) {
         const struct core_file *f = &c->files[i];
         if (!target_region_at(t, f->start))
-            status = target_add_region(t, f->start, f->end, f->offset, REGION_READ, f->path);
+            status =
+                target_add_region(t, f->start, f->end, f->offset, REGION_READ, t->files[f->path]);
     }
     target_regions_done(t);
     return status;
@@ -313,9 +345,10 @@ void target_core_file(struct target *t, const char *path, int fd)
         close(fd);
         fd = -1;
     }
-    for (size_t i = 0; i < c->file_count; i++)
-        if (c->files[i].fd == -2 && !strcmp(c->files[i].path, path))
-            c->files[i].fd = fd;
+    const uint32_t number = fd < 0 ? TARGET_NO_FILE : target_file(t, path);
+    if (number >= c->fd_of_count || c->fd_of[number] >= 0)
+        return;
+    c->fd_of[number] = fd;
 }
 
 /* The form in which systemd-coredump and others store a core; NULL: not compressed. */
@@ -378,6 +411,11 @@ static int read_core(struct target *t, struct core *c, const char *name, struct 
     free(p);
     if (status)
         return error_memory_for(err, "reading %s", name);
+    if (c->segments_bytes > c->size)
+        return error_set(err, ERROR_FORMAT,
+                         "%s: its segments are damaged: several of them claim the same bytes of "
+                         "the file",
+                         name);
     qsort(c->segments, c->segment_count, sizeof *c->segments, by_segment_start);
     size_t kept = 0; /* overlapping ones cannot be of the kernel */
     for (size_t i = 0; i < c->segment_count; i++)
@@ -386,10 +424,38 @@ static int read_core(struct target *t, struct core *c, const char *name, struct 
             c->segments[kept++] = c->segments[i];
     c->segment_count = kept;
     target_regions_done(t);
-    if (add_left_out(t, c))
+    if (add_left_out(t, c) || !(c->fd_of = malloc((t->file_count + 1) * sizeof *c->fd_of)))
         return error_memory_for(err, "reading %s", name);
+    c->fd_of_count = t->file_count;
+    for (size_t i = 0; i < c->fd_of_count; i++)
+        c->fd_of[i] = -1;
     find_stack(t);
     return 0;
+}
+
+/* Of the file, without its holes. */
+static uint64_t data_bytes(int fd, uint64_t size)
+{
+    uint64_t bytes = 0;
+    for (uint64_t at = 0; (at = trust_past_hole(fd, at, size)) < size;) {
+        const off_t hole = lseek(fd, (off_t)at, SEEK_HOLE);
+        const uint64_t end = hole > (off_t)at && (uint64_t)hole < size ? (uint64_t)hole : size;
+        bytes += end - at;
+        at = end;
+    }
+    return bytes;
+}
+
+static void say_what_was_cut(struct target *t, const struct core *c)
+{
+    if (c->truncated)
+        target_note(t, "the core file is cut off: not all of its memory is there");
+    if (c->notes_cut)
+        target_note(t, "the core's notes have more than %u MiB: the rest was not read",
+                    NOTES_BYTES_MAX >> 20);
+    if (c->files_cut)
+        target_note(t, "the core names more than %u mapped files: the rest was not read",
+                    TARGET_REGIONS_MAX);
 }
 
 struct target *target_core(int fd, const char *name, struct error *err)
@@ -414,7 +480,7 @@ struct target *target_core(int fd, const char *name, struct error *err)
         return NULL;
     }
     t->cut_off = c->truncated;
-    if (c->truncated)
-        target_note(t, "the core file is cut off: not all of its memory is there");
+    t->own_bytes = data_bytes(c->fd, c->size);
+    say_what_was_cut(t, c);
     return t;
 }

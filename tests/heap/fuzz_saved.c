@@ -92,7 +92,7 @@ static void one_round(FILE *saved, const char *path)
         abort();
     fwrite(magic, sizeof magic, 1, f);
     for (uint32_t i = 1; i <= SECTIONS; i++) {
-        if (packing_read(fileno(saved), "saved", &offset, i, &p, &err))
+        if (packing_read(fileno(saved), "saved", &offset, i, UINT64_MAX, &p, &err))
             abort();
         if (i == changed)
             damage(&p);

@@ -1,6 +1,5 @@
 """Processes of another user that claim memory which is not there: looking at them as root makes none of it, and costs
 what they have. Each command runs in a control group that would kill it for more."""
-import contextlib
 import os
 import signal
 import subprocess
@@ -9,11 +8,11 @@ import tempfile
 import time
 import unittest
 
+import figures
 from attack import ATTACKERS, PATIENCE, Attack, loudly, on_disk
-from memorygroup import MemoryGroup
 
-# Memory and page cache of a command: about twice what docs/security.md has as the largest.
-LIMITS = {"heap": 64 << 20, "watch": 16 << 20, "record": 256 << 20, "probe": 96 << 20}
+# Its row in docs/security.md.
+ROWS = {"heap": "heap PID", "watch": "watch -p", "record": "record -p --how probe", "probe": "probe"}
 GROWTH = 128 << 20  # of the machine's shared memory, which others use, too
 MALLOW = os.environ["MALLOW"]
 KINDS = ("shared", "reserved", "mapped", "many", "libc", "python")
@@ -27,25 +26,14 @@ def shared_bytes():
 
 class Claims(Attack):
     where, symlinks = "/dev/shm", "1"
-    largest = {}
 
     def in_group(self, *argv):
-        try:
-            group = MemoryGroup(LIMITS[argv[argv.index(MALLOW) + 1]])
-        except OSError as why:
-            loudly(str(why))
-        self.addCleanup(group.remove)
+        group = figures.group_of(self, ROWS[argv[argv.index(MALLOW) + 1]])
         return group, group.command(*argv)
 
     @staticmethod
-    def most(group):
-        for name in ("memory.max_usage_in_bytes", "memory.peak"):
-            with contextlib.suppress(FileNotFoundError), open(f"{group.path}/{name}", encoding="ascii") as f:
-                return int(f.read())
-        return 0
-
-    def note(self, group, kind, command):
-        Claims.largest[f"{command} {kind}"] = self.most(group) >> 20
+    def note(group, kind, command):
+        figures.note(ROWS[command.split()[0]], f"{command} {kind}", group)
 
     def heap(self, kind, *more, before=()):
         p = self.other("claims", kind)
@@ -127,5 +115,5 @@ class Claims(Attack):
 
 if __name__ == "__main__":
     ran = unittest.main(exit=False).result
-    print("MiB of memory and page cache, the most:", Claims.largest)
+    figures.show()
     sys.exit(not ran.wasSuccessful())
