@@ -104,7 +104,7 @@ int main(int argc, char **argv)
     struct trust_place place;
     int raw = open(argv[1], O_RDONLY | O_CLOEXEC);
     if (trust_place_open(&place, argv[2], &err) ||
-        trace_seal(raw, &place, threads, &r, NULL, NULL, &err))
+        trace_seal(raw, &place, threads, NULL, &r, NULL, NULL, &err))
         return fail(&err);
     double took = now() - start;
     clock_gettime(CLOCK_MONOTONIC, &to);

@@ -105,16 +105,16 @@ enum mlw_tlv {
     MLW_TLV_FORKED_FROM = 13, /* u64 image that this one was forked from (its live blocks, nodes and
                                  modules up to START carry over), absent after exec */
     MLW_TLV_PAGE_BYTES = 14,  /* u32 */
-    MLW_TLV_END = 15,   /* u64 clock, u32 enum mlw_end_how, u32 status (as of waitpid, or 0) */
-    MLW_TLV_LOST = 16,  /* u64 calls lost, u32 enum mlw_lost_reason, u32 zero */
-    MLW_TLV_SPLIT = 17, /* struct mlw_split */
-    MLW_TLV_LABEL = 18, /* text */
-    MLW_TLV_OWN = 19,   /* u64 bytes of memory of the traced program that are the recorder's */
-    MLW_TLV_NOTE = 20,  /* text for the user: something that limits this recording */
-    MLW_TLV_NAMES =
-        21, /* in PROCESS, of recordings made from foreign traces: functions at addresses.
-               Records u64 pc, u32 line, u8 1: inlined into the next record's (of the same
-               pc), text function, text file, each ended by NUL and maybe empty; by pc */
+    MLW_TLV_END = 15,    /* u64 clock, u32 enum mlw_end_how, u32 status (as of waitpid, or 0) */
+    MLW_TLV_LOST = 16,   /* u64 calls lost, u32 enum mlw_lost_reason, u32 zero */
+    MLW_TLV_SPLIT = 17,  /* struct mlw_split */
+    MLW_TLV_LABEL = 18,  /* text */
+    MLW_TLV_OWN = 19,    /* u64 bytes of memory of the traced program that are the recorder's */
+    MLW_TLV_NOTE = 20,   /* text for the user: something that limits this recording */
+    MLW_TLV_NAMES = 21,  /* in PROCESS, of recordings made from foreign traces, which have no other
+                            names:  functions at addresses. Records u64 pc, u32 line, u8 1: inlined
+                            into the next record's (of the same  pc), text function, text file, each
+                            ended by NUL and maybe empty; by pc */
     MLW_TLV_KERNEL = 22, /* in FILE: u32, a bit (1 << enum mlw_kernel_kind) for each kind of KERNEL
                             records that is asked for */
     MLW_TLV_LAST = 23,   /* in FILE, of a flight recorder: u64 ns, u64 bytes that are kept; 0: not

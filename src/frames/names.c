@@ -26,6 +26,7 @@ struct names {
 #define SITE_UNKNOWN 0u
 #define SITE_NONE    UINT32_MAX
     uint32_t site_room, scanned; /* nodes */
+    bool foreign;                /* the recording's own names are the only ones */
     bool scripts;                /* some frames are functions of scripts */
     struct span *spans;
     uint32_t span_count, span_room;
@@ -46,6 +47,15 @@ struct names {
     bool failed;
 };
 
+/* Whether it was made from a foreign trace with names: nothing identifies its files. */
+static bool is_of_foreign_trace(const struct trace_image *image)
+{
+    for (uint32_t i = 0; i < image->module_count; i++)
+        if (image->modules[i].build_id_bytes || image->modules[i].file_bytes)
+            return false;
+    return image->name_count;
+}
+
 struct names *names_new(struct symbols *symbols, const struct trace_image *image, struct error *err)
 {
     struct names *n = calloc(1, sizeof *n);
@@ -55,6 +65,7 @@ struct names *names_new(struct symbols *symbols, const struct trace_image *image
     }
     n->symbols = symbols;
     n->image = image;
+    n->foreign = is_of_foreign_trace(image);
     n->root = "";
     return n;
 }
@@ -230,7 +241,7 @@ static uint32_t intern(struct names *n, struct name_frame f)
     return i;
 }
 
-/* The functions that the recording itself names at an address; innermost first. */
+/* The functions that the recording itself names at an address; innermost first. 0: none. */
 static size_t recorded_names(const struct names *n, uint64_t pc, struct symbol_frame *found,
                              size_t max)
 {
@@ -253,8 +264,6 @@ static size_t recorded_names(const struct names *n, uint64_t pc, struct symbol_f
         if (!k->inlined)
             break;
     }
-    if (!count)
-        found[count++] = (struct symbol_frame){0};
     return count;
 }
 
@@ -277,9 +286,10 @@ static size_t resolve(const struct names *n, const struct trace_frame_node *node
                                         .start = in->start,
                                         .end = in->end,
                                         .bias = in->bias};
-    if (n->image->name_count)
-        return recorded_names(n, node->pc, found, max);
-    if (n->symbols)
+    const size_t recorded = in || n->foreign ? recorded_names(n, node->pc, found, max) : 0;
+    if (recorded)
+        return recorded;
+    if (n->symbols && !n->foreign)
         return symbols_lookup(n->symbols, in ? &module : NULL, n->image->pid, node->pc,
                               !(node->flags & MLW_NODE_EXACT), found, max);
     return 1;

@@ -538,7 +538,7 @@ int rows_finish(struct rows *r, uint64_t end_ns, struct error *err)
     struct trace_seal_result sealed;
     int status = complete(r, end_ns, err);
     if (!status)
-        status = trace_seal(r->raw.fd, &r->place, 0, &sealed, NULL, NULL, err);
+        status = trace_seal(r->raw.fd, &r->place, 0, NULL, &sealed, NULL, NULL, err);
     rows_abandon(r);
     return status;
 }

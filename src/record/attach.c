@@ -202,7 +202,7 @@ static int finish(struct attach *a, struct record_result *result, struct error *
     if (!fstat(a->output, &st))
         result->file_bytes = (uint64_t)st.st_size;
     if (!a->o->keep_raw &&
-        !trace_seal(a->output, &a->place, 0, &sealed, NULL, NULL, &result->seal_error)) {
+        !trace_seal(a->output, &a->place, 0, NULL, &sealed, NULL, NULL, &result->seal_error)) {
         result->sealed = true;
         result->file_bytes = sealed.bytes_out;
     }

@@ -136,7 +136,8 @@ static bool begin(struct draft *d, uint64_t now)
         return false;
     d->began = true; /* or there will be none */
     if (!(d->margin = margin_of(d->r)) || !has_room(d) ||
-        !(d->trace = trace_draft_open(d->r->sink.fd, d->place, &ignored)))
+        !(d->trace =
+              trace_draft_open(d->r->sink.fd, d->place, programs_namer(d->r->programs), &ignored)))
         return false;
     d->running = !thread_start(&d->thread, run, d);
     return d->running;

@@ -122,7 +122,7 @@ int dump_recording(int recording, const char *path, struct error *err)
     if (trust_identify(recording, &id) && trust_is(place.dir, place.name, &id))
         error_set(err, ERROR_USAGE, "%s is being recorded to; choose another file", path);
     else
-        status = trace_seal(c.to, &place, 1, NULL, NULL, NULL, err);
+        status = trace_seal(c.to, &place, 1, NULL, NULL, NULL, NULL, err);
     trust_place_close(&place);
 out:
     if (c.to >= 0)

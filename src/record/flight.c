@@ -182,7 +182,8 @@ static void work(const struct flight *f, const struct trace_fold_how *how, pid_t
     else {
         struct trust_place place;
         out->status = trust_place_open(&place, f->dump, &out->err) ||
-                              trace_seal(f->r->sink.fd, &place, 1, NULL, NULL, NULL, &out->err)
+                              trace_seal(f->r->sink.fd, &place, 1, programs_namer(f->r->programs),
+                                         NULL, NULL, NULL, &out->err)
                           ? -1
                           : 0;
     }

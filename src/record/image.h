@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "record/find.h"
+#include "record/programs.h"
 #include "record/shm.h"
 #include "record/sink.h"
 #include "record/slots.h"
@@ -45,6 +46,7 @@ struct recording {
         char why[4][UNSEEN_WHY_BYTES]; /* of each; "": it could not be found out */
         uint32_t names;
     } unjoined;
+    struct programs *programs;  /* whose files are held; NULL: none */
     const char *library;        /* that programs are to load */
     struct unseen_files files;  /* that were looked into */
     struct unseen_notes unseen; /* of all images that ended */

@@ -234,13 +234,15 @@ static void let_keys_through(void)
 
 /* Goes on where a draft is, or begins. */
 static int seal(const struct record_options *o, int fd, const struct trust_place *place,
-                struct draft *draft, struct record_result *result)
+                struct draft *draft, struct programs *programs, struct record_result *result)
 {
     struct trace_seal_result sealed = {0};
     let_keys_through();
+    programs_final(programs);
     struct error ignored;
     if (draft_finish(draft, &sealed, o->progress, o->arg, &ignored) &&
-        trace_seal(fd, place, 0, &sealed, o->progress, o->arg, &result->seal_error))
+        trace_seal(fd, place, 0, programs_namer(programs), &sealed, o->progress, o->arg,
+                   &result->seal_error))
         return -1;
     result->sealed = true;
     result->file_bytes = sealed.bytes_out;
@@ -251,7 +253,7 @@ static int seal(const struct record_options *o, int fd, const struct trust_place
 
 /* The recording is over: seals it, or what else becomes of it. */
 static void conclude(const struct record_options *o, int fd, const struct trust_place *place,
-                     struct draft *draft, struct record_result *result)
+                     struct draft *draft, struct programs *programs, struct record_result *result)
 {
     enum record_fate fate = o->keep_raw ? RECORD_RAW : RECORD_SEALED;
     if (o->keep_raw || o->beside)
@@ -266,7 +268,7 @@ static void conclude(const struct record_options *o, int fd, const struct trust_
         fate = wanted == RECORD_SEALED ? fate : wanted;
     }
     if (fate == RECORD_SEALED)
-        seal(o, fd, place, draft, result);
+        seal(o, fd, place, draft, programs, result);
     else if (fate == RECORD_REMOVED) {
         record_unmake(place, fd);
         result->removed = true;
@@ -392,6 +394,7 @@ static int prepare_program(struct held *h, struct error *err)
     h->r->finder.began_ns = clock_monotonic_ns();
     h->r->sample_interval_ns = o->sample_interval_ns;
     h->r->library = o->library;
+    h->r->files.programs = h->r->programs = programs_new();
     if (launch_preload(o->library, &h->preload, err))
         return -1;
     if (shm_create(&h->r->shm, err)) {
@@ -449,6 +452,7 @@ static int begin_recording(struct held *h, struct error *err)
         record_unmake(&h->place, r->sink.fd);
         return -1;
     }
+    programs_hold_program(r->programs, h->who->pid); /* it may be short */
     h->result->ran = true;
     if (o->beside &&
         o->beside->begin(o->beside->arg, r->sink.fd, h->who->name, (int)h->who->pid, err))
@@ -524,6 +528,7 @@ static void release_held(struct held *h)
     free(h->preload);
     free(r->smaps.bytes);
     find_release(&r->finder);
+    programs_free(r->programs);
 }
 
 int record_run(const struct record_options *o, struct record_result *result, struct error *err)
@@ -548,7 +553,7 @@ int record_run(const struct record_options *o, struct record_result *result, str
     if (failed)
         signals_restore(&h.signals);
     else
-        conclude(o, r->sink.fd, &h.place, h.draft, result);
+        conclude(o, r->sink.fd, &h.place, h.draft, r->programs, result);
     draft_close(h.draft);
     release_held(&h);
     return failed ? -1 : 0;

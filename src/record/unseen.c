@@ -16,6 +16,7 @@
 #include "base/path.h"
 #include "base/proc.h"
 #include "inspect/inspect.h"
+#include "record/programs.h"
 #include "symbol/program.h"
 
 enum { FIRST_LOOK_NS = 20000000, FILES_AT_ONCE = 8, FILES_MOST = 4096 };
@@ -61,8 +62,8 @@ static struct unseen_file *known(const struct unseen_files *f, uint64_t device, 
 }
 
 /* The file of a mapping: what the process sees by that path, if it is still that. */
-static struct unseen_file *look_into(struct unseen_files *f, const char *path, bool is_program,
-                                     uint64_t device, uint64_t inode)
+static struct unseen_file *look_into(struct unseen_files *f, const char *path,
+                                     const struct proc_mapping *m, bool is_program)
 {
     static struct inspect found;
     struct error ignored;
@@ -70,11 +71,12 @@ static struct unseen_file *look_into(struct unseen_files *f, const char *path, b
     if (!ARRAY_ROOM(f->at, f->count + 1, f->room))
         return NULL;
     struct unseen_file *file = &f->at[f->count++];
-    *file = (struct unseen_file){.device = device, .inode = inode};
+    *file = (struct unseen_file){.device = m->device, .inode = m->inode};
     const int fd = program_open(path, &ignored);
     if (fd < 0)
         return file;
-    if (!fstat(fd, &st) && st.st_ino == inode) {
+    if (!fstat(fd, &st) && st.st_ino == m->inode) {
+        programs_hold(f->programs, fd, &st, m->path);
         inspect_open(fd, &found);
         file->inside = inspect_inside(&found, is_program);
         snprintf(file->allocator, sizeof file->allocator, "%s", found.own_allocator);
@@ -140,7 +142,7 @@ void unseen_look(struct unseen_files *f, struct unseen_process *p, pid_t pid, ui
                 snprintf(reach, sizeof reach, "/proc/%d/exe", (int)pid);
             else
                 snprintf(reach, sizeof reach, "/proc/%d/root%s", (int)pid, m.path);
-            file = look_into(f, reach, is_program, m.device, m.inode);
+            file = look_into(f, reach, &m, is_program);
             fresh++;
         }
         if (file)

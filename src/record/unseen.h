@@ -26,9 +26,11 @@ void unseen_add(struct unseen_notes *n, const char *note);
 void unseen_release(struct unseen_notes *n);
 
 /* Files that were looked into, by device and inode. All 0 to begin with. */
+struct programs;
 struct unseen_files {
     struct unseen_file *at;
     size_t count, room;
+    struct programs *programs; /* that get the files as well; may be NULL */
 };
 void unseen_files_release(struct unseen_files *f);
 

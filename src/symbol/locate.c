@@ -49,6 +49,8 @@ int locate_init(struct locate *l, const struct symbol_options *options)
 
     memset(l, 0, sizeof *l);
     l->no_debuginfod = options && options->no_debuginfod;
+    l->held = options ? options->held : NULL;
+    l->held_arg = options ? options->held_arg : NULL;
     if (options && options->sysroot && *options->sysroot) {
         l->sysroot = strdup(options->sysroot);
         if (!l->sysroot)
@@ -335,6 +337,27 @@ static int take_from_process(uint32_t pid, const char *path, const struct symbol
     return rc;
 }
 
+/* Of files that the caller holds open, the one that is proved to be the module. */
+static int take_held(const struct locate *l, const char *path, const struct symbol_module *m,
+                     struct located *out)
+{
+    struct locate_notes ignored = {0};
+    char place[64];
+    int fd, rc = -1;
+    if (!l->held || (!(m->build_id && m->build_id_bytes) && !m->file_bytes))
+        return -1;
+    for (unsigned n = 0; rc && (fd = l->held(l->held_arg, path, n)) >= 0; n++) {
+        snprintf(place, sizeof place, "/proc/self/fd/%d", fd);
+        rc = take_module(place, m, out, &ignored);
+    }
+    char *own = rc ? NULL : strdup(path);
+    if (own) {
+        free(out->path);
+        out->path = own;
+    }
+    return rc;
+}
+
 int locate_module(struct locate *l, const struct symbol_module *m, uint32_t pid,
                   struct located *out, struct locate_notes *notes)
 {
@@ -367,7 +390,7 @@ int locate_module(struct locate *l, const struct symbol_module *m, uint32_t pid,
             free(path);
             return 0;
         }
-        if (take_from_process(pid, path, m, out) == 0) {
+        if (take_from_process(pid, path, m, out) == 0 || take_held(l, path, m, out) == 0) {
             free(path);
             return 0;
         }

@@ -22,6 +22,8 @@ struct locate {
     char **dir; /* NULL-terminated, owned */
     char *sysroot;
     bool no_debuginfod;
+    int (*held)(void *arg, const char *path, unsigned n); /* as symbol_options */
+    void *held_arg;
     bool debuginfod_tried; /* to load the library */
     unsigned debuginfod_failures;
     void *debuginfod_client;

@@ -46,6 +46,10 @@ struct symbol_options {
     const char *sysroot;             /* prefix put before module paths; NULL for none */
     bool no_debuginfod;              /* even if DEBUGINFOD_URLS is set */
     bool no_inline;                  /* names of functions only: much faster */
+    /* The n-th open file that was mapped by a path, for paths that lead to another now; a borrowed
+     * descriptor, -1: there are not so many. NULL: there are none. */
+    int (*held)(void *arg, const char *path, unsigned n);
+    void *held_arg;
 };
 
 /* Returns NULL with *err set when out of memory. options may be NULL: all defaults. */

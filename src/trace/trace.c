@@ -439,8 +439,8 @@ void trace_cursor_close(struct trace_cursor *c)
 }
 
 int trace_seal(int raw, const struct trust_place *out, unsigned threads,
-               struct trace_seal_result *result, void (*progress)(void *, uint64_t, uint64_t),
-               void *progress_arg, struct error *err)
+               const struct trace_namer *namer, struct trace_seal_result *result,
+               void (*progress)(void *, uint64_t, uint64_t), void *progress_arg, struct error *err)
 {
     struct raw r;
     struct trust_identity id;
@@ -450,6 +450,7 @@ int trace_seal(int raw, const struct trust_place *out, unsigned threads,
     int recovered = -1, sealed = -1;
     if (raw_open(&r, raw, progress, progress_arg, err))
         return error_prefix(err, "%s", out->path);
+    r.namer = namer;
     /* sealed in place: the recovered data is needed nowhere else */
     bool in_place = trust_identify(raw, &id) && trust_is(out->dir, out->name, &id);
     if (!index_all(&r, &recovered, err))
@@ -469,13 +470,16 @@ struct trace_draft {
     struct seal_draft *draft;
 };
 
-struct trace_draft *trace_draft_open(int raw, const struct trust_place *out, struct error *err)
+struct trace_draft *trace_draft_open(int raw, const struct trust_place *out,
+                                     const struct trace_namer *namer, struct error *err)
 {
     struct trace_draft *d = calloc(1, sizeof *d);
     if (!d)
         error_memory_for(err, "sealing");
-    else if ((d->draft = seal_draft_open(raw, out, 0, err)))
+    else if ((d->draft = seal_draft_open(raw, out, 0, err))) {
+        seal_draft_raw(d->draft)->namer = namer;
         return d;
+    }
     free(d);
     return NULL;
 }

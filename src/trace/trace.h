@@ -104,8 +104,8 @@ struct trace_module {
     uint64_t loaded_ns, gone_ns; /* gone_ns UINT64_MAX while mapped */
 };
 
-/* A function at an address, in recordings that were made from foreign traces: their addresses are
- * not to be looked up anywhere else. */
+/* A function at an address, which the recording itself names. In recordings that were made from
+ * foreign traces there are no others; else those of files that were gone when it was sealed. */
 struct trace_name {
     uint64_t pc;
     const char *function, *file; /* "" when unknown */
@@ -186,7 +186,7 @@ struct trace_image {
     const struct mlw_resident *resident; /* clock field holds time_ns here */
     const struct mlw_split *splits;      /* clock field holds time_ns here */
     const struct trace_name *names;      /* by pc; those of one pc innermost first */
-    uint32_t name_count;                 /* not 0: names are only these */
+    uint32_t name_count;
     uint64_t own_bytes; /* the recorder's private memory in the program, for the split */
     const struct trace_fault *faults;
     const struct trace_level *levels;
@@ -305,12 +305,23 @@ void trace_kept_drop(struct trace_kept *k); /* NULL is fine */
 /* Turns the raw recording open at `raw` into a sealed one at `out` (may be the place of the same
  * file): a file beside it takes its place when it is complete. Streams; memory grows with live
  * blocks and distinct stacks. `threads`: to use at once, the caller's among them; 0: as many as
- * there are processors for this process. The file does not depend on it. */
+ * there are processors for this process. The file does not depend on it. namer: NULL for none. */
+/* Names that the caller has for frames in files that a reader would look for in vain. They are
+ * asked for when all of an image is known, by the thread that seals. */
+struct trace_namer {
+    /* Whether names of this module are to be kept in the recording. */
+    bool (*wanted)(void *arg, const struct trace_module *m);
+    /* The functions at an address of it, innermost first, at most `max`; 0: none is known. Texts
+     * hold until the next call. is_return: as the flags of nodes say. */
+    size_t (*name)(void *arg, const struct trace_module *m, uint64_t pc, bool is_return,
+                   struct trace_name *names, size_t max);
+    void *arg;
+};
 struct trace_seal_result {
     uint64_t events, calls, lost_calls, bytes_in, bytes_out, damaged_bytes;
 };
 int trace_seal(int raw, const struct trust_place *out, unsigned threads,
-               struct trace_seal_result *result,
+               const struct trace_namer *namer, struct trace_seal_result *result,
                void (*progress)(void *, uint64_t done, uint64_t total), void *progress_arg,
                struct error *err);
 
@@ -320,7 +331,8 @@ int trace_seal(int raw, const struct trust_place *out, unsigned threads,
  * image that trace_draft_wants names (0: of none yet), then works for some 10 ms: 2: there is more
  * to do, 1: it must grow first, -1 with *err: there will be no result. trace_draft_end: nothing
  * more is written; seals the rest. 0, or -1 with *err: trace_seal is to do it from the beginning.
- * Drafts are not made of flight recorders, of damaged recordings, or with events of the kernel. */
+ * Drafts are not made of flight recorders, of damaged recordings, or with events of the kernel.
+ * namer: valid until it is closed; NULL for none. */
 struct trace_draft;
 struct trace_horizon {
     uint64_t file_bytes; /* the size of the file; found before the others were */
@@ -328,7 +340,8 @@ struct trace_horizon {
     uint64_t clock;      /* all its rows before are in the file by file_bytes */
     bool over;           /* all that is ever written of it is in the file */
 };
-struct trace_draft *trace_draft_open(int raw, const struct trust_place *out, struct error *err);
+struct trace_draft *trace_draft_open(int raw, const struct trust_place *out,
+                                     const struct trace_namer *namer, struct error *err);
 uint64_t trace_draft_wants(const struct trace_draft *d);
 int trace_draft_go(struct trace_draft *d, const struct trace_horizon *h, struct error *err);
 int trace_draft_end(struct trace_draft *d, unsigned threads, struct trace_seal_result *result,

@@ -67,6 +67,7 @@ BY_ID = {
     },
     "paths of files below /proc/PID, opened and compared with the mapping's device and inode, or build-id": {
         "probe/files.h": "files_of_process files_reach",
+        "record/programs.h": "programs_hold_program",
         "symbol/locate.h": "locate_module",
         "symbol/perfmap.h": "perfmap_read",
         "symbol/symbol.h": "symbols_lookup",

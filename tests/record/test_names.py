@@ -15,6 +15,22 @@ LINKER = re.search(r"interpreter: (\S+?)\]", subprocess.run(["readelf", "-l", FI
                                                            check=True).stdout).group(1)
 
 
+def links_of(pid):
+    """What a process has open."""
+    found = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+        except OSError:
+            pass
+    return found
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+        return [int(k) for k in f.read().split()]
+
+
 class Names(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -90,6 +106,37 @@ class Names(unittest.TestCase):
                 self.mallow("record", "-q", "-p", pid, "-d", "300ms", "-o", self.recording)
                 self.assertEqual(list(self.sites()), ["first_fn"])
                 os.remove(self.recording)
+
+    def test_removed_before_it_is_sealed(self):
+        """What was removed, or replaced by another build, when the recording is sealed has the names of the file that ran."""
+        for name, other, how in ((FIRST, None, []), (WITH_ID, None, []), (FIRST, EXCHANGED, []), (WITH_ID, EXCHANGED, []),
+                                 (WITH_ID, None, ["sh", "-c", '"$0" "$1" & wait']), (WITH_ID, None, [LINKER])):
+            with self.subTest(name, other=other, how=how):
+                shutil.copy(name, self.program)
+                p = subprocess.Popen([MALLOW, "record", "-q", "-o", self.recording, "--", *how, self.program, "serve"],
+                                     stdout=subprocess.PIPE)
+                self.addCleanup(p.stdout.close)
+                self.addCleanup(p.kill)
+                self.assertEqual(p.stdout.read(1), b"\n")
+                until = time.monotonic() + 60
+                while self.program not in links_of(p.pid) and time.monotonic() < until:
+                    time.sleep(0.01)
+                self.assertIn(self.program, links_of(p.pid))
+                os.remove(self.program)
+                if other:
+                    shutil.copy(other, self.program)
+                for pid in children_of(p.pid):
+                    for child in children_of(pid) or [pid]:
+                        os.kill(child, signal.SIGTERM)
+                p.wait(60)
+                processes = json.loads(self.mallow("report", "--json", "-n", "0", self.recording))["processes"]
+                sites = [s["frames"][s["call_site"]] for k in processes for s in k["sites"] if k["exe"] == self.program]
+                self.assertEqual({s.get("function") for s in sites} - {"main"}, {"first_fn", "second_fn"})
+                self.assertEqual({s["module"] for s in sites}, {"prog"})
+                self.assertNotIn("prog:", self.mallow("report", self.recording))
+                os.remove(self.recording)
+                if other:
+                    os.remove(self.program)
 
     def test_started_by_the_linker(self):
         for name in (FIRST, WITH_ID):

@@ -100,7 +100,7 @@ int main(int argc, char **argv)
         struct trust_place place;
         int fd = open(argv[2], O_RDONLY);
         if (!trust_place_open(&place, argv[2], &err) &&
-            !trace_seal(fd, &place, 0, &result, NULL, NULL, &err))
+            !trace_seal(fd, &place, 0, NULL, &result, NULL, NULL, &err))
             return 0;
         fprintf(stderr, "%s\n", err.text);
         return 1;

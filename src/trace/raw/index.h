@@ -129,6 +129,7 @@ struct raw {
     uint64_t start_clock, start_monotonic_ns, start_realtime_ns;
     const char *host, *tool;
     struct mlw_limits limits;
+    const struct trace_namer *namer; /* of the caller that seals; NULL: none */
     struct mlw_clock_pair *pairs;
     size_t pair_count, pair_cap;
     struct mlw_clock_pair early_pair; /* the first of a CLOCK chunk that is RAW_EARLY_NS after the

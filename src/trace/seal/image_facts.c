@@ -61,6 +61,14 @@ static int describe_node(struct image_work *g, uint32_t dense, struct trace_fram
     return !n.module || t->module;
 }
 
+const struct node *image_node_of(const struct image_work *g, uint32_t dense, uint32_t *module)
+{
+    const struct node *n = find_node(g, g->used[dense]);
+    const uint32_t m = n && n->module ? pair_map_get(&g->module_map, n->module, 0) : UINT32_MAX;
+    *module = m < g->module_count ? m + 1 : 0;
+    return n;
+}
+
 static int put_nodes(struct image_work *g, const struct trace_frame_node *nodes, uint32_t first,
                      uint32_t n, struct error *err)
 {
@@ -356,6 +364,7 @@ int image_finish(struct image_work *g, struct image_totals *totals, struct error
     struct trace_image *m = &f.image;
     struct mlw_resident *resident = NULL;
     struct mlw_split *splits = NULL;
+    struct bytes names = {0};
     uint64_t lost = 0;
     uint32_t note_count;
     if (write_nodes(g, err))
@@ -369,6 +378,12 @@ int image_finish(struct image_work *g, struct image_totals *totals, struct error
     if (describe(g, &f, false, lost, err))
         goto out;
     describe_end(g, m);
+    if (!f.names_bytes && g->recording->namer) {
+        if (image_name(g, g->recording->namer, &names, err))
+            goto out;
+        f.names = names.data;
+        f.names_bytes = names.n;
+    }
     m->module_count = (uint32_t)g->module_count;
     m->modules = g->modules;
     m->thread_count = g->raw->threads;
@@ -406,6 +421,7 @@ out:
     free(resident);
     free(splits);
     image_kernel_facts_free(m);
+    bytes_free(&names);
     bytes_free(&s.data);
     return status;
 }

@@ -156,6 +156,16 @@ int image_node_changed(struct image_work *g, uint32_t id);
  * to be written and is not the image's last. 0 or -1. */
 int image_names_write(struct image_work *g, struct error *err);
 
+/* The node of a dense id, by itself; NULL: its row was not seen. *module: 1 + its place, 0: none.
+ */
+const struct node *image_node_of(const struct image_work *g, uint32_t dense, uint32_t *module);
+
+/* --- image_named.c --- */
+
+/* Appends what the namer has for the image's nodes, as records of MLW_TLV_NAMES. 0 or -1. */
+int image_name(const struct image_work *g, const struct trace_namer *namer, struct bytes *out,
+               struct error *err);
+
 /* --- image_carry.c, image_carry_file.c --- */
 
 /* The functions return false, or -1 with *err, without memory. */
