@@ -44,6 +44,9 @@ static int run(const struct command *self, const void *options, char **operands,
     if (!cli->quiet)
         text_printf(stdout, "%s: %s calls from %s\n", cli->output, human_count(n, result.calls),
                     import_names[result.format]);
+    if (result.cut)
+        command_warn(self, "%s was cut off: what came before that is in the recording",
+                     operands[0]);
     if (result.unsure)
         command_warn(self,
                      "%s calls did not fit together (their records are missing or out of order)",
@@ -61,9 +64,11 @@ const struct command command_import = {
         "Reads a trace of another tool and writes a recording, which report, diff, export\n"
         "and workload read like one of 'mallow record':\n"
         "\n"
-        "  heaptrack  heaptrack's files (format 3), compressed or not\n"
-        "  mtrace     records of 64 bytes of the tracing malloc of glibc's dj/malloc\n"
+        "  heaptrack  heaptrack's files (formats 1 to 3)\n"
+        "  mtrace     the text of mtrace(3), or dj/malloc's records of 64 bytes\n"
         "  perf       the output of perf script, of probes on malloc and its like\n"
+        "\n"
+        "Text may be compressed by gzip or zstd.\n"
         "\n"
         "What a trace does not say, the recording lacks, and says so.",
     .options = specs,

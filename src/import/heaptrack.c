@@ -1,4 +1,5 @@
-/* heaptrack.c - reading heaptrack's interpreted format, version 3.
+/* heaptrack.c - reading heaptrack's interpreted format, versions 1 to 3. They differ in how strings
+ * are written: with their length since 3.
  *
  * It names an allocation by a pair of size and trace, without an address: which of several live
  * blocks of one pair is freed is not known, and makes no difference to any sum. Here it is the
@@ -44,6 +45,7 @@ struct reader {
     uint32_t traces, modules, thread, spare;
     uint64_t now_ms, last_ns, next_address, page_bytes;
     bool headed; /* the v line came */
+    bool sized;  /* strings have their length in front */
     bool described;
 };
 
@@ -80,10 +82,12 @@ static int bad(struct reader *r, struct error *err, const char *what)
 static int read_string(struct reader *r, char *p, size_t line_bytes, const char *line,
                        struct error *err)
 {
-    uint64_t n;
-    if (!hex(&p, &n) || *p != ' ')
+    uint64_t n = 0;
+    if (r->sized && (!hex(&p, &n) || *p != ' '))
         return bad(r, err, "a string without its length");
-    p++;
+    p += *p == ' ';
+    if (!r->sized)
+        n = line_bytes - (size_t)(p - line);
     if ((size_t)(p - line) + n != line_bytes)
         return bad(r, err, "a string that is not as long as it says");
     if (!ARRAY_ROOM(r->string_at, r->string_count + 1, r->string_room))
@@ -233,13 +237,19 @@ static int read_event(struct reader *r, char *p, bool allocates, struct error *e
 static int read_version(struct reader *r, char *p, struct error *err)
 {
     uint64_t tool, format;
-    if (!hex(&p, &tool) || !hex(&p, &format))
+    if (!hex(&p, &tool))
         return bad(r, err, "no version of the file format");
-    if (format != 3)
-        return source_error(r->source, err,
-                            "heaptrack's file format %llu; mallow reads 3, which heaptrack 1.3 and "
-                            "later write",
-                            (unsigned long long)format);
+    if (!*p && tool == 0x10200) /* before the format had a version of its own */
+        format = 1;
+    else if (!hex(&p, &format))
+        return bad(r, err, "no version of the file format");
+    if (!format || format > 3)
+        return source_error(
+            r->source, err,
+            "heaptrack's file format %llu; mallow reads 1 to 3, which heaptrack 1.0 "
+            "to 1.6 write",
+            (unsigned long long)format);
+    r->sized = format > 2;
     r->headed = true;
     return 0;
 }
@@ -267,7 +277,7 @@ static int read_line(struct reader *r, char *line, size_t n, struct error *err)
     if (!r->headed && *line != 'v')
         return bad(r, err, "not a file of heaptrack: it does not begin with its version");
     if (n > 1 && *p != ' ')
-        return bad(r, err, "not a line of heaptrack's format 3");
+        return bad(r, err, "not a line of heaptrack's format");
     switch (*line) {
     case 'v': return read_version(r, p, err);
     case 'X':
@@ -299,7 +309,13 @@ static int read_line(struct reader *r, char *line, size_t n, struct error *err)
         return 0;
     case 'A':
     case 'S': r->result->skipped++; return 0; /* attached; a suppression */
-    default: return bad(r, err, "not a line of heaptrack's format 3");
+    case 'x':
+    case 'm':
+        return bad(r, err,
+                   "what heaptrack --raw writes: its names are not looked up yet. Make a file that "
+                   "has them by 'zstdcat FILE | heaptrack --interpret', or heaptrack_interpret "
+                   "(zcat, cat: as it is packed)");
+    default: return bad(r, err, "not a line of heaptrack's format");
     }
 }
 
@@ -319,8 +335,10 @@ int import_heaptrack(const char *path, struct rows *rows, struct import_result *
                 more = -1;
                 break;
             }
+        result->cut = !more && source_is_cut(r.source);
         if (!more && !r.headed)
-            more = bad(&r, err, "the file is empty");
+            more = bad(&r, err,
+                       result->cut ? "it is cut off within its first line" : "the file is empty");
         if (!more && !r.described)
             describe(&r, NULL);
     }

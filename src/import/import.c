@@ -27,6 +27,8 @@ static int guess(const char *path, enum import_format *format, struct error *err
             continue;
         if (lines == 0 && !strncmp(line, "v ", 2))
             *format = IMPORT_HEAPTRACK;
+        else if (lines == 0 && import_is_mtrace_text(line))
+            *format = IMPORT_MTRACE;
         else if (strstr(line, ": ") && strpbrk(line, "0123456789") && strchr(line, '.'))
             *format = IMPORT_PERF;
         break;
@@ -34,8 +36,8 @@ static int guess(const char *path, enum import_format *format, struct error *err
     source_close(s);
     if (*format == IMPORT_UNKNOWN)
         return error_set(err, ERROR_USAGE,
-                         "%s is neither a file of heaptrack, nor a trace of dj/malloc, nor the "
-                         "output of perf script",
+                         "%s is neither a file of heaptrack, nor a trace of dj/malloc or of "
+                         "mtrace(3), nor the output of perf script",
                          path);
     return 0;
 }
@@ -58,5 +60,7 @@ int import_file(const char *path, enum import_format format, const char *out,
         rows_abandon(r);
         return -1;
     }
+    if (result->cut)
+        rows_note(r, 0, "the imported file was cut off; what came behind that is missing");
     return rows_finish(r, end_ns, err);
 }

@@ -1,12 +1,13 @@
 /* import.h - foreign traces, turned into recordings.
  *
- * Owns: the readers of heaptrack's format 3, of dj/malloc's traces, of `perf script`; one file
- * each. What a foreign trace does not say (times, stacks, addresses, threads) the recording lacks,
- * and a note in it says so. Reads bytes that may be damaged: every error names the line or the
- * offset. */
+ * Owns: the readers of heaptrack's files, of dj/malloc's traces and glibc's mtrace(3), of
+ * `perf script`; one file each. What a foreign trace does not say (times, stacks, addresses,
+ * threads) the recording lacks, and a note in it says so. Reads bytes that may be damaged: every
+ * error names the line or the offset. */
 #ifndef MALLOW_IMPORT_IMPORT_H
 #define MALLOW_IMPORT_IMPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -18,6 +19,7 @@ struct import_result {
     uint64_t calls;   /* in the recording */
     uint64_t skipped; /* lines or records that say nothing of an allocation */
     uint64_t unsure;  /* calls whose effect had to be guessed: see the reader */
+    bool cut;         /* the file ends too early; what came before is in the recording */
 };
 
 /* "heaptrack", ...; NULL at the end: by enum import_format, from 1. */

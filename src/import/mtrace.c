@@ -1,4 +1,5 @@
-/* mtrace.c - reading a raw trace of dj/malloc. It has neither times nor stacks: a call takes place
+/* mtrace.c - reading a raw trace of dj/malloc (for the text of glibc's mtrace(3), see
+ * mtrace_text.c). It has neither times nor stacks: a call takes place
  * a microsecond after the one before. The order is that in which the calls can have happened, see
  * workload/djmalloc_order.h. */
 #include <errno.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "import/readers.h"
+#include "import/source.h"
 #include "trust/file.h"
 #include "workload/djmalloc_order.h"
 #include "workload/djmalloc_record.h"
@@ -63,6 +65,17 @@ static uint32_t call(void *arg, uint32_t thread, const struct djmalloc_record *k
     return 0;
 }
 
+static bool is_text(const char *path)
+{
+    struct error ignored;
+    char *line;
+    size_t n;
+    struct source *s = source_open(path, &ignored);
+    const bool is = s && source_line(s, &line, &n, &ignored) > 0 && import_is_mtrace_text(line);
+    source_close(s);
+    return is;
+}
+
 int import_mtrace(const char *path, struct rows *rows, struct import_result *result,
                   uint64_t *end_ns, struct error *err)
 {
@@ -70,6 +83,8 @@ int import_mtrace(const char *path, struct rows *rows, struct import_result *res
     const struct djmalloc_sink sink = {&r, thread, call};
     struct djmalloc_result records = {0};
     size_t bytes = 0;
+    if (is_text(path))
+        return import_mtrace_text(path, rows, result, end_ns, err);
     uint8_t *data = trust_map(path, &bytes, err);
     if (!data)
         return -1;

@@ -3,6 +3,10 @@
  *     perf probe -x LIBC 'malloc bytes=%di' 'malloc%return ret=$retval' 'free mem=%di'
  *     perf record -e 'probe_libc:*' -g PROGRAM; perf script
  *
+ * At the entry of a function, frame pointers skip its caller; the return's stack has it, and counts
+ * where the entry's is the rest of it. Lines about mappings (--show-mmap-events) say where a file
+ * was; those about tasks say nothing here.
+ *
  * An event is a line that begins in its first column, with its stack, if there is one, in the
  * indented lines behind it, innermost first. A call and its return are paired by thread. Arguments
  * are taken by what people call them, else by their order. */
@@ -64,10 +68,15 @@ struct frame {
     uint32_t module;
 };
 
+struct mapping { /* of a file: later ones count */
+    uint64_t start, end, offset;
+    uint32_t file; /* number in files */
+};
+
 struct event { /* as it was read last, until its stack is complete */
     const struct probe *probe;
     bool returns;
-    uint64_t time_ns, pid, tid;
+    uint64_t time_ns, pid, tid, at; /* at: of the probe; 0: not printed */
     struct argument arguments[ARGUMENTS];
     unsigned argument_count;
     struct frame frames[FRAMES];
@@ -80,7 +89,10 @@ struct reader {
     struct import_result *result;
     struct thread *threads;
     size_t thread_count, thread_room;
-    struct strings nodes, modules, places; /* (parent, pc, module); path; pc */
+    struct strings nodes, modules, places; /* (parent, pc, module); (file, bias); pc */
+    struct strings files;                  /* paths */
+    struct mapping *mappings;
+    size_t mapping_count, mapping_room;
     struct event event;
     uint64_t start_ns, last_ns, pid;
     bool pending; /* an event waits for its stack */
@@ -192,7 +204,9 @@ static void parse_arguments(const char *p, struct event *e)
 {
     e->argument_count = 0;
     p = blanks(p);
+    e->at = 0;
     if (*p == '(') { /* where it is, and where it returns to */
+        e->at = strtoull(p + 1, NULL, 16);
         p = strchr(p, ')');
         p = p ? p + 1 : "";
     }
@@ -238,11 +252,13 @@ static struct thread *thread_of(struct reader *r, uint64_t tid)
     return t;
 }
 
-/* The node of the event's stack. */
-static bool stack_of(struct reader *r, const struct thread *t, uint32_t *stack)
+/* The node of the event's stack. *holds: whether `rest`, a node, is an outer part of it. */
+static bool stack_of(struct reader *r, const struct thread *t, uint32_t rest, uint32_t *stack,
+                     bool *holds)
 {
     struct event *e = &r->event;
     *stack = 0;
+    *holds = !rest;
     for (unsigned i = e->frame_count; i-- > 0;) {
         struct {
             uint64_t pc;
@@ -255,6 +271,7 @@ static bool stack_of(struct reader *r, const struct thread *t, uint32_t *stack)
         if (fresh)
             rows_node(r->rows, t->number, id, *stack, node.pc, node.module);
         *stack = id;
+        *holds |= id == rest;
     }
     return true;
 }
@@ -298,16 +315,24 @@ static int entered(struct reader *r, struct thread *t, uint32_t stack, struct er
     return 0;
 }
 
-static int returned(struct reader *r, struct thread *t, uint32_t stack, struct error *err)
+/* The call that the event returns from: 1 + its place, 0: none is known. */
+static unsigned entry_of(const struct thread *t, const struct event *e)
+{
+    unsigned at = t->depth;
+    while (at && t->calls[at - 1].probe != e->probe)
+        at--;
+    return at;
+}
+
+static int returned(struct reader *r, struct thread *t, uint32_t stack, bool holds,
+                    struct error *err)
 {
     static const char *const names[3] = {"ret", "retval", "arg1"};
     const struct event *e = &r->event;
     uint64_t address;
-    unsigned at = t->depth;
+    const unsigned at = entry_of(t, e);
     if (!argument(e, names, &address))
         return source_error(r->source, err, "a return without its value (ret=, retval= or arg1=)");
-    while (at && t->calls[at - 1].probe != e->probe)
-        at--;
     if (!at) { /* from before the recording */
         r->result->unsure++;
         return 0;
@@ -322,7 +347,7 @@ static int returned(struct reader *r, struct thread *t, uint32_t stack, struct e
                                   .address = address,
                                   .size = c.size,
                                   .argument = c.alignment,
-                                  .stack = c.stack ? c.stack : stack,
+                                  .stack = holds ? stack : c.stack,
                                   .path = address || frees ? 0 : MLW_PATH_FAILED});
     return 0;
 }
@@ -355,29 +380,73 @@ static int finish_event(struct reader *r, struct error *err)
         return source_error(r->source, err, "time goes back before the first event");
     r->last_ns = e->time_ns;
     struct thread *t = thread_of(r, e->tid);
-    if (!t || !stack_of(r, t, &stack))
+    if (!t)
         return error_memory(err);
-    return e->returns ? returned(r, t, stack, err) : entered(r, t, stack, err);
+    const unsigned entry = e->returns ? entry_of(t, e) : 0;
+    bool holds;
+    if (!stack_of(r, t, entry ? t->calls[entry - 1].stack : 0, &stack, &holds))
+        return error_memory(err);
+    return e->returns ? returned(r, t, stack, holds, err) : entered(r, t, stack, err);
 }
 
-/* The id of the module, and the frame's address in a space where no two modules meet: perf may
- * print offsets in files. */
-static int place(struct reader *r, const char *file, uint64_t *pc, uint32_t *module,
+/* What an address in a file was more than the offset there, by the mappings that were printed. */
+static bool mapped_bias(const struct reader *r, uint32_t file, uint64_t pc, uint64_t *bias)
+{
+    for (size_t i = r->mapping_count; i-- > 0;) {
+        const struct mapping *m = &r->mappings[i];
+        if (m->file == file && pc >= m->start && pc < m->end) {
+            *bias = m->start - m->offset;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The id of the module, and the frame's address in a space where no two modules meet: perf before
+ * 6.12 prints offsets in files. A run-time address without a name is its own name, unless it is
+ * known where the file was. */
+static int place(struct reader *r, const char *file, bool named, uint64_t *pc, uint32_t *module,
                  struct error *err)
 {
-    const bool relative = *pc < OFFSETS_BELOW;
+    struct {
+        uint64_t file, bias;
+    } key = {0};
     bool fresh;
     *module = 0;
     if (!file || !strcmp(file, "[unknown]"))
         return 0;
-    *module = strings_id(&r->modules, file, strlen(file), &fresh);
+    const uint32_t number = strings_id(&r->files, file, strlen(file), &fresh);
     const struct thread *t = thread_of(r, r->event.tid);
-    if (!*module || !t)
+    if (!number || !t)
         return error_memory(err);
-    const uint64_t bias = relative ? *module * OFFSETS_BELOW : 0;
+    key.file = number;
+    if (*pc < OFFSETS_BELOW) {
+        key.bias = number * OFFSETS_BELOW;
+        *pc += key.bias;
+    } else if (!mapped_bias(r, number, *pc, &key.bias) && !named) {
+        return 0;
+    }
+    if (!(*module = strings_id(&r->modules, &key, sizeof key, &fresh)))
+        return error_memory(err);
     if (fresh)
-        rows_module(r->rows, t->number, *module, file, bias);
-    *pc += bias;
+        rows_module(r->rows, t->number, *module, file, key.bias);
+    return 0;
+}
+
+/* "PID/TID: [0xSTART(0xBYTES) @ 0xOFFSET DEVICE INODE GENERATION]: r-xp FILE" or, of older ones,
+ * "[0xSTART(0xBYTES) @ 0xOFFSET]: x FILE". */
+static int read_mapping(struct reader *r, const char *p, struct error *err)
+{
+    uint64_t start, bytes, offset;
+    bool fresh;
+    if (!(p = strchr(p, '[')) || !number((p++, &p), &start) || *p++ != '(' || !number(&p, &bytes) ||
+        strncmp(p, ") @ ", 4) != 0 || !number((p += 4, &p), &offset) || !(p = strchr(p, ']')) ||
+        strncmp(p, "]: ", 3) != 0 || !(p = strchr(p + 3, ' ')) || p[1] != '/')
+        return 0; /* of the kernel, or of no file */
+    const uint32_t file = strings_id(&r->files, p + 1, strlen(p + 1), &fresh);
+    if (!file || !ARRAY_ROOM(r->mappings, r->mapping_count + 1, r->mapping_room))
+        return error_memory(err);
+    r->mappings[r->mapping_count++] = (struct mapping){start, start + bytes, offset, file};
     return 0;
 }
 
@@ -411,14 +480,15 @@ static int read_frame(struct reader *r, char *line, struct error *err)
         return buffer_failed(&r->inlined) ? error_memory(err) : 0;
     }
     const char *bare = !strncmp(name, "__libc_", 7) ? name + 7 : name;
-    const bool own = !e->frame_count && !strcmp(bare, mlw_op_name(e->probe->op));
+    const bool own = !e->frame_count && (!strcmp(bare, mlw_op_name(e->probe->op)) ||
+                                         (!e->returns && pc && pc == e->at));
     uint32_t module;
     bool fresh;
     if (own || !pc || e->frame_count == FRAMES) { /* the function itself is no caller */
         buffer_clear(&r->inlined);
         return 0;
     }
-    if (place(r, file, &pc, &module, err))
+    if (place(r, file, *name, &pc, &module, err))
         return -1;
     if (!strings_id(&r->places, &pc, sizeof pc, &fresh))
         return error_memory(err);
@@ -448,7 +518,11 @@ static int read_line(struct reader *r, char *line, size_t n, struct error *err)
     if (finish_event(r, err))
         return -1;
     struct event *e = &r->event;
-    const char *rest = NULL;
+    const char *rest = NULL, *record = strstr(line, ": PERF_RECORD_");
+    if (record) {
+        r->result->skipped++;
+        return strncmp(record + 14, "MMAP", 4) != 0 ? 0 : read_mapping(r, record + 14, err);
+    }
     for (const char *p = blanks(line); *p && !rest;) { /* the program's name may have blanks */
         p += strcspn(p, " \t");
         p = blanks(p);
@@ -488,6 +562,7 @@ int import_perf(const char *path, struct rows *rows, struct import_result *resul
                 more = -1;
                 break;
             }
+        result->cut = !more && source_is_cut(r->source);
         if (!more && finish_event(r, err))
             more = -1;
         if (!more && !r->any)
@@ -503,6 +578,8 @@ int import_perf(const char *path, struct rows *rows, struct import_result *resul
     strings_release(&r->nodes);
     strings_release(&r->modules);
     strings_release(&r->places);
+    strings_release(&r->files);
+    free(r->mappings);
     buffer_release(&r->inlined);
     free(r->threads);
     free(r);

@@ -25,6 +25,7 @@ struct source {
     uint64_t lines;
     bool ended;
     bool within; /* a frame of zstd that is not complete */
+    bool cut;    /* see source_is_cut */
 };
 
 struct source *source_open(const char *path, struct error *err)
@@ -74,6 +75,8 @@ void source_close(struct source *s)
     free(s);
 }
 
+bool source_is_cut(const struct source *s) { return s->cut; }
+
 uint64_t source_line_number(const struct source *s) { return s->lines; }
 
 int source_error(const struct source *s, struct error *err, const char *format, ...)
@@ -93,7 +96,11 @@ static ssize_t more(struct source *s, char *to, size_t room, struct error *err)
     if (s->gz) {
         int n = gzread(s->gz, to, (unsigned)room), code;
         const char *why = n <= 0 ? gzerror(s->gz, &code) : NULL;
-        if (n < 0 || (n == 0 && code == Z_BUF_ERROR)) { /* the latter: it ends too early */
+        if (n <= 0 && code == Z_BUF_ERROR) { /* it ends too early */
+            s->cut = true;
+            return 0;
+        }
+        if (n < 0) {
             return source_error(s, err, "cannot be uncompressed: %s",
                                 code == Z_ERRNO ? strerror(errno) : why);
         }
@@ -115,7 +122,7 @@ static ssize_t more(struct source *s, char *to, size_t room, struct error *err)
         if (!last || out.pos)
             s->within = left != 0;
         else if (s->within)
-            return source_error(s, err, "cannot be uncompressed: it ends too early");
+            s->cut = true;
         if (out.pos || last)
             return (ssize_t)out.pos;
     }
@@ -129,10 +136,15 @@ int source_line(struct source *s, char **line, size_t *bytes, struct error *err)
         char *end =
             s->have > s->at + seen ? memchr(start + seen, '\n', s->have - s->at - seen) : NULL;
         size_t n = end ? (size_t)(end - start) : s->have - s->at;
-        if (end || (s->ended && n)) {
+        if (s->ended && !end && n) {
+            s->cut = true;
+            s->at = s->have;
+            return 0;
+        }
+        if (end) {
             s->lines++;
             start[n] = 0; /* there is always room for it */
-            s->at += n + (end != NULL);
+            s->at += n + 1;
             *line = start;
             *bytes = n;
             if (memchr(start, 0, n))

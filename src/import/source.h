@@ -19,6 +19,9 @@ void source_close(struct source *s); /* NULL is fine */
 /* The next line without its end, NUL behind it; valid until the next call. 1, 0 at the end, -1 with
  * *err. A NUL within a line is an error: it is not text. */
 int source_line(struct source *s, char **line, size_t *bytes, struct error *err);
+/* After the end: whether the file ends within a line (which is left out then) or within compressed
+ * data: it was cut off, or is not finished. */
+bool source_is_cut(const struct source *s);
 /* The number of the line that source_line gave last, from 1. */
 uint64_t source_line_number(const struct source *s);
 /* "FILE, line N: WHY". Returns -1. */

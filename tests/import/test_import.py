@@ -1,5 +1,6 @@
-"""mallow import: files of heaptrack, dj/malloc and perf script, sound and damaged.
-test_import.py MALLOW VICTIM"""
+"""mallow import: files of heaptrack, dj/malloc, mtrace(3) and perf script, sound and damaged.
+test_import.py MALLOW VICTIM TRACED"""
+import collections
 import gzip
 import json
 import os
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-MALLOW, VICTIM = sys.argv[1:3]
+MALLOW, VICTIM, TRACED = sys.argv[1:4]
 ENVIRONMENT = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
 FOLDER = tempfile.TemporaryDirectory(prefix="mallow-import-")
 
@@ -113,9 +114,44 @@ class Heaptrack(unittest.TestCase):
         if shutil.which("zstd"):
             packed = subprocess.run(["zstd", "-c"], input=data, capture_output=True, check=True).stdout
             self.assertEqual(imported(packed)["end_live_bytes"], was["end_live_bytes"])
-            self.assertIn("ends too early", refused(packed[:-10], 1, "--format=heaptrack"))
-        self.assertIn("uncompressed", refused(gzip.compress(data)[:-50]))
         refused(gzip.compress(data)[:-2000] + b"x" * 2000)
+
+    def test_cut(self):
+        """A file that was cut off is read up to there, however it is packed, and that is said."""
+        chance = random.Random(3)
+        with open(path("v.heaptrack"), "rb") as f:
+            data = f.read() + b"".join(b"# %s\n" % chance.randbytes(99).hex().encode() for _ in range(3000))
+        cut = data[:-len(data) // 3]
+        cut = cut if cut[-1:] != b"\n" else cut[:-1]
+        was = imported(cut[:cut.rindex(b"\n") + 1])
+        self.assertNotIn("cut off", str(was["warnings"]))
+        forms = [("plain", cut), ("gzip", gzip.compress(cut) + gzip.compress(data[len(cut):])[:-9])]
+        if shutil.which("zstd"):
+            forms.append(("zstd", subprocess.run(["zstd", "-c"], input=data, capture_output=True, check=True).stdout[:-10]))
+        for form, text in forms:
+            with self.subTest(form):
+                with open(path("cut"), "wb") as f:
+                    f.write(text)
+                self.assertIn("cut was cut off", mallow("import", path("cut"), "-o", path("cut.mlw"), "-q",
+                                                        "--format=heaptrack").stderr)
+                now = report(path("cut.mlw"))
+                self.assertTrue(any("cut off" in w for w in now["warnings"]))
+                if form == "plain":
+                    self.assertEqual([now[k] for k in FIGURES], [was[k] for k in FIGURES])
+
+    def test_older_formats(self):
+        """Before format 3, strings had no length in front; before that, the format had no version of its own."""
+        body = "s /bin/a b\ns main\ns my file.c\n#\ni 1234 1 2 3 9\nt 1 0\na 10 1\n+ 0\nc 5\n+ 0\n- 0\n"
+        for version in ("v 10000 2", "v 10250 2", "v 10200", "v 10200 1"):
+            p = imported(version + "\nX prog arg\nI 1000 100\n" + body)
+            self.assertEqual([p[k] for k in FIGURES], [32, 32, 2, 16, 1, 2])
+            self.assertEqual([(f["function"], f["file"], f["line"], f["module"]) for f in p["sites"][0]["frames"]],
+                             [("main", "my file.c", 9, "a b")])
+
+    def test_raw(self):
+        said = refused("v 10550 3\nx 3 /a\nX ./a\nm 1 -\n")
+        self.assertIn("heaptrack --interpret", said)
+        self.assertIn("line 2", said)
 
     HEAD = "v 10400 3\nX prog arg\nI 1000 100\n"
 
@@ -131,7 +167,7 @@ class Heaptrack(unittest.TestCase):
     def test_damage(self):
         body = "s 4 main\ni 1 0 1 0 1\nt 1 0\na 10 1\n"
         for text, line, why in (
-                ("v 10400 2\n", 1, "format"), ("v 10400\n", 1, "version"),
+                ("v 10400 4\n", 1, "format"), ("v 10400 0\n", 1, "format"), ("v 10400\n", 1, "version"),
                 (self.HEAD + "s 9 main\n", 4, "as long as"), (self.HEAD + "s main\n", 4, "length"),
                 (self.HEAD + "i 1 7\n", 4, "not defined before"), (self.HEAD + "i 1 0 0 0\n", 4, "frame"),
                 (self.HEAD + "t 1 0\n", 4, "not defined before"), (self.HEAD + "a 10 1\n", 4, "not defined before"),
@@ -163,6 +199,53 @@ class Mtrace(unittest.TestCase):
         self.assertIn("type 77", refused(data + struct.pack("<iI7Q", 1, 77, *[0] * 7)))
 
 
+class MtraceText(unittest.TestCase):
+    """What mtrace(3) writes."""
+    BODY = ("= Start\n@ %s:[0x11b1] + 0x1000 0x64\n@ %s:[0x11b1] + 0x2000 0xc8\n@ %s:[0x11ed] < 0x2000\n"
+            "@ %s:[0x11ed] > 0x3000 0x12c\n@ %s:[0x11fd] - 0x1000\n@ %s:[0x122e] + (nil) 0x4000000000000000\n"
+            "@ [0x7f0011223344] ! 0x3000 0x5000000000000000\n+ 0x1000 0\n= End\n").replace("%s", "/nonexistent/my prog")
+
+    def test_by_hand(self):
+        p = imported(self.BODY)
+        self.assertEqual((p["allocations"], p["failed_calls"], p["end_live_bytes"], p["end_live_blocks"], p["peak_live_bytes"],
+                          p["calls"]["free"], p["calls"]["realloc"]), (4, 2, 300, 2, 400, 1, 2))
+        sites = [[f["function"] for f in s["frames"]] for s in p["sites"]]
+        self.assertIn(["my prog+0x11b1"], sites)
+        self.assertTrue(any("mtrace(3)" in w for w in p["warnings"]))
+
+    def test_names(self):
+        # of the file, where it is there
+        nm = subprocess.run(["nm", VICTIM], capture_output=True, text=True, check=True).stdout
+        main = next(int(line.split()[0], 16) for line in nm.splitlines() if line.endswith(" T main"))
+        p = imported(f"= Start\n@ {VICTIM}:[{main + 5:#x}] + 0x1000 0x64\n")
+        self.assertEqual(p["sites"][0]["frames"][0]["function"], "main")
+        # as it is said, where some file is not; also with addresses, as before glibc 2.34
+        p = imported(self.BODY + "@ ./lib.so:(make_it+0x12)[0x7f1122334455] + 0x9000 0x7\n")
+        self.assertIn([("make_it", "lib.so")], [[(f["function"], f["module"]) for f in s["frames"]] for s in p["sites"]])
+
+    def test_of_glibc_itself(self):
+        done = subprocess.run([TRACED], capture_output=True, text=True, check=False,
+                              env=dict(ENVIRONMENT, LD_PRELOAD="libc_malloc_debug.so.0", MALLOC_TRACE=path("trace")))
+        if not os.path.exists(path("trace")):
+            self.skipTest("libc_malloc_debug.so.0 is not here: " + done.stderr[-200:])
+        mallow("import", path("trace"), "-o", path("trace.mlw"), "-q")
+        p = report(path("trace.mlw"))
+        self.assertEqual([p[k] for k in FIGURES], [100 + 200 + 300 + 15 + 1000000, 1000400, 3, 1000400, 3, 5])
+        calls = collections.Counter()
+        for s in p["sites"]:
+            calls[s["frames"][0]["function"]] += s["calls"]
+        self.assertEqual(calls, {"made": 2, "main": 3})
+
+    def test_damage(self):
+        for text, line, why in (("@ a + 0x1 0x2\n", 2, "caller"), ("@ a:[0x] + 0x1 0x2\n", 2, "address"),
+                                ("@ a:[0x1] + 0x1\n", 2, "not a line"), ("@ a:[0x1] ? 0x1 0x2\n", 2, "not a line"),
+                                ("@ a:[0x1] < 0x1\n+ 0x1 0x2\n", 3, "second line"), ("> 0x1 0x2\n", 2, "its first"),
+                                ("- 0x1 0x2\n", 2, "not a line"), ("", 1, "no call")):
+            said = refused("= Start\n" + text)
+            self.assertIn(f"line {line}:", said)
+            self.assertIn(why, said)
+
+
 def perf_text(events):
     """perf script's text of (tid, time, event, arguments, frames)."""
     out = []
@@ -191,6 +274,40 @@ class Perf(unittest.TestCase):
         names = [[f["function"] for f in s["frames"]] for s in p["sites"] if s["end_live_bytes"] == 21]
         self.assertEqual(names, [["make", "main"]])
         self.assertEqual(p["duration_ns"], 900_000_000)
+
+    HEAD_LINE = "perfp   29073 [001]  5696.887472:         probe_libc:malloc"
+
+    def test_the_caller_is_in_the_return(self):
+        """Frame pointers skip the caller at malloc's entry; addresses as perf prints them before 6.12 and since."""
+        rest = "\t          116c main+0x15 (/srv/perfp)\n"
+        before = f"{self.HEAD_LINE}: (7f740f9d4930) size=0x64\n\t  98930 malloc+0x0 (/lib/libc.so.6)\n{rest}\n" \
+                 f"{self.HEAD_LINE}__return: (7f740f9d4930 <- 5640e7ee0155) ret=0x5641079022a0\n" \
+                 f"\t           1155 mk+0xc (/srv/perfp)\n{rest}\n"
+        p = imported(before)
+        self.assertEqual([f["function"] for f in p["sites"][0]["frames"]], ["mk", "main"])
+        since = before.replace(" 98930 malloc+0x0", "7f740f9d4930 [unknown]").replace("  1155 mk", "5640e7ee0155 mk") \
+            .replace(rest, "\t5640e7ee016c main+0x15 (/srv/perfp)\n\t7f740f96324a [unknown] (/lib/libc.so.6)\n")
+        p = imported(since)
+        self.assertEqual([f["function"] for f in p["sites"][0]["frames"]], ["mk", "main", "0x7f740f96324a"])
+        mapped = "perfp 29073 5696.88: PERF_RECORD_MMAP2 29073/29073: [0x7f740f962000(0x156000) @ 0x26000 fe:01 12 34]: " \
+                 "r-xp /lib/libc.so.6\n"
+        p = imported(mapped + since)
+        self.assertEqual([f["function"] for f in p["sites"][0]["frames"]], ["mk", "main", "libc.so.6+0x2724a"])
+        # a return whose stack is another one, as of a cut entry, changes nothing
+        p = imported(before.replace(f"mk+0xc (/srv/perfp)\n{rest}", "mk+0xc (/srv/perfp)\n"))
+        self.assertEqual([f["function"] for f in p["sites"][0]["frames"]], ["main"])
+
+    def test_lines_about_mappings_and_tasks(self):
+        events = perf_text([(7, 1.0, "malloc", "bytes=0x64", STACK), (7, 1.1, "malloc__return", "ret=0x1000", [])])
+        halves = events.split("\n\n")
+        between = ("my prog 7 [000] 1.05: PERF_RECORD_COMM exec: my prog:7/7\n"
+                   "my prog 7 [000] 1.05: PERF_RECORD_FORK(8:8):(7:7)\n"
+                   "my prog 7 [000] 1.05: PERF_RECORD_MMAP2 7/7: [0x1000(0x1000) @ 0 00:00 0 0]: r-xp [vdso]\n"
+                   "my prog 7 [000] 1.05: PERF_RECORD_MMAP -1/0: [0xffffffff81000000(0x1000) @ 0]: x [kernel.kallsyms]_text\n"
+                   ":7 7 1.05: PERF_RECORD_EXIT(7:7):(1:1)\n")
+        p = imported(between + halves[0] + "\n\n" + between + halves[1] + "\n\n" + between)
+        self.assertEqual((p["allocations"], p["end_live_bytes"]), (1, 100))
+        self.assertEqual([f["function"] for f in p["sites"][0]["frames"]], ["make", "main"])
 
     def test_inlined_and_unknown_frames(self):
         p = imported(perf_text([(7, 1.0, "malloc", "arg1=0x10",
@@ -233,6 +350,10 @@ class Perf(unittest.TestCase):
             text = subprocess.run(["perf", "script", "-i", path("perf.data")], capture_output=True, check=True).stdout
         finally:
             subprocess.run(["perf", "probe", "-q", "-d", f"{group}:*"], capture_output=True, check=False)
+        shown = subprocess.run(["perf", "script", "-i", path("perf.data"), "--show-mmap-events", "--show-task-events"],
+                               capture_output=True, check=True).stdout
+        self.assertIn(b"PERF_RECORD_MMAP2", shown)
+        self.assertEqual(imported(shown, "shown.txt")["calls"], imported(text, "perf.txt")["calls"])
         p, was = imported(text, "perf.txt"), report(path("v.mlw"))
         for name in ("calloc", "realloc"):
             self.assertEqual(p["calls"][name], was["calls"][name])
