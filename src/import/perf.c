@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/index.h"
 #include "base/strings.h"
 #include "import/readers.h"
 #include "import/source.h"
@@ -22,7 +23,8 @@
 /* Addresses of a program are above, offsets in a file below. */
 #define OFFSETS_BELOW ((uint64_t)1 << 44)
 
-enum { NESTED = 8, ARGUMENTS = 4, FRAMES = 1024 };
+enum { NESTED = 8, ARGUMENTS = 4, FRAMES = 1024, THREADS = 1 << 16 };
+#define HASH 0x9e3779b97f4a7c15u
 
 struct probe { /* a function that may have a probe */
     uint8_t op;
@@ -89,6 +91,7 @@ struct reader {
     struct import_result *result;
     struct thread *threads;
     size_t thread_count, thread_room;
+    struct index thread_index;             /* by tid */
     struct strings nodes, modules, places; /* (parent, pc, module); (file, bias); pc */
     struct strings files;                  /* paths */
     struct mapping *mappings;
@@ -238,13 +241,22 @@ static bool argument(const struct event *e, const char *const names[3], uint64_t
 
 /* --- what it means --- */
 
-static struct thread *thread_of(struct reader *r, uint64_t tid)
+/* NULL with *err set. */
+static struct thread *thread_of(struct reader *r, uint64_t tid, struct error *err)
 {
-    for (size_t i = 0; i < r->thread_count; i++)
+    size_t at = INDEX_START;
+    for (uint32_t i; (i = index_next(&r->thread_index, tid * HASH, &at)) != INDEX_NONE;)
         if (r->threads[i].tid == tid)
             return &r->threads[i];
-    if (!ARRAY_ROOM(r->threads, r->thread_count + 1, r->thread_room))
+    if (r->thread_count >= THREADS) {
+        source_error(r->source, err, "more than %u threads", THREADS);
         return NULL;
+    }
+    if (!ARRAY_ROOM(r->threads, r->thread_count + 1, r->thread_room) ||
+        !index_add(&r->thread_index, tid * HASH, (uint32_t)r->thread_count)) {
+        error_memory(err);
+        return NULL;
+    }
     struct thread *t = &r->threads[r->thread_count++];
     memset(t, 0, sizeof *t);
     t->tid = tid;
@@ -379,9 +391,9 @@ static int finish_event(struct reader *r, struct error *err)
     if (e->time_ns < r->start_ns)
         return source_error(r->source, err, "time goes back before the first event");
     r->last_ns = e->time_ns;
-    struct thread *t = thread_of(r, e->tid);
+    struct thread *t = thread_of(r, e->tid, err);
     if (!t)
-        return error_memory(err);
+        return -1;
     const unsigned entry = e->returns ? entry_of(t, e) : 0;
     bool holds;
     if (!stack_of(r, t, entry ? t->calls[entry - 1].stack : 0, &stack, &holds))
@@ -416,9 +428,11 @@ static int place(struct reader *r, const char *file, bool named, uint64_t *pc, u
     if (!file || !strcmp(file, "[unknown]"))
         return 0;
     const uint32_t number = strings_id(&r->files, file, strlen(file), &fresh);
-    const struct thread *t = thread_of(r, r->event.tid);
-    if (!number || !t)
+    if (!number)
         return error_memory(err);
+    const struct thread *t = thread_of(r, r->event.tid, err);
+    if (!t)
+        return -1;
     key.file = number;
     if (*pc < OFFSETS_BELOW) {
         key.bias = number * OFFSETS_BELOW;

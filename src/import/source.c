@@ -5,13 +5,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
 #include "trust/file.h"
 
-enum { CHUNK = 1 << 16 };
+enum {
+    CHUNK = 1 << 16,
+    SHARE = 128,       /* a text may have so many times the bytes of the compressed file */
+    LEAST = 256 << 20, /* and these in any case */
+};
 
 struct source {
     const char *path;
@@ -23,6 +28,7 @@ struct source {
     char *text; /* bytes read and not yet returned */
     size_t at, have, room;
     uint64_t lines;
+    uint64_t left; /* bytes that may come still: a bound where the file is compressed */
     bool ended;
     bool within; /* a frame of zstd that is not complete */
     bool cut;    /* see source_is_cut */
@@ -41,6 +47,7 @@ struct source *source_open(const char *path, struct error *err)
         return NULL;
     }
     s->path = path;
+    s->left = UINT64_MAX;
     const int fd = trust_open_any(path, err);
     if (fd < 0) {
         source_close(s);
@@ -59,6 +66,9 @@ struct source *source_open(const char *path, struct error *err)
         source_close(s);
         return NULL;
     }
+    struct stat st;
+    if (!fstat(fd, &st) && (s->zstd || !gzdirect(s->gz)))
+        s->left = LEAST + (uint64_t)st.st_size * SHARE;
     return s;
 }
 
@@ -173,6 +183,12 @@ int source_line(struct source *s, char **line, size_t *bytes, struct error *err)
         ssize_t k = more(s, s->text + n, CHUNK, err);
         if (k < 0)
             return -1;
+        if ((uint64_t)k > s->left)
+            return source_error(s, err,
+                                "the file unpacks to more than %u times its size: unpack it "
+                                "before, with 'zstd -d' or 'gzip -d'",
+                                SHARE);
+        s->left -= s->left == UINT64_MAX ? 0 : (uint64_t)k;
         s->have = n + (size_t)k;
         s->ended = k == 0;
     }

@@ -8,10 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/index.h"
 #include "workload/djmalloc_order.h"
 #include "workload/djmalloc_read.h"
 
-#define HELD_MAX (1u << 16) /* records held back at once; beyond, the oldest is forced */
+#define THREADS_MAX (1u << 16)
+#define WAITING_MAX 1024u      /* threads that hold records back at once; the same */
+#define HELD_MAX    (1u << 16) /* records held back at once; beyond, the oldest is forced */
 
 struct thread {
     int32_t id;
@@ -31,6 +35,9 @@ struct reader {
     struct djmalloc_result *result;
     struct thread *threads;
     size_t thread_count, thread_cap, last_thread;
+    struct index thread_index;     /* by id */
+    uint32_t waiting[WAITING_MAX]; /* the threads that hold something back, in order */
+    size_t waiting_count;
     struct block *blocks;
     size_t used, cap; /* used: deleted ones included */
     size_t live, held;
@@ -86,22 +93,26 @@ static uint32_t take(struct reader *r, struct block *b)
     return b->slot;
 }
 
-static struct thread *thread_of(struct reader *r, int32_t id)
+/* NULL with *err set. */
+static struct thread *thread_of(struct reader *r, int32_t id, struct error *err)
 {
+    const uint64_t hash = (uint32_t)id * 0x9e3779b97f4a7c15u;
+    size_t at = INDEX_START;
     if (r->last_thread < r->thread_count && r->threads[r->last_thread].id == id)
         return &r->threads[r->last_thread];
-    for (size_t i = 0; i < r->thread_count; i++)
+    for (uint32_t i; (i = index_next(&r->thread_index, hash, &at)) != INDEX_NONE;)
         if (r->threads[i].id == id) {
             r->last_thread = i;
             return &r->threads[i];
         }
-    if (r->thread_count == r->thread_cap) {
-        size_t cap = r->thread_cap ? 2 * r->thread_cap : 16;
-        struct thread *t = realloc(r->threads, cap * sizeof *t);
-        if (!t)
-            return NULL;
-        r->threads = t;
-        r->thread_cap = cap;
+    if (r->thread_count >= THREADS_MAX) {
+        error_set(err, ERROR_FORMAT, "the trace has more than %u threads", THREADS_MAX);
+        return NULL;
+    }
+    if (!ARRAY_ROOM(r->threads, r->thread_count + 1, r->thread_cap) ||
+        !index_add(&r->thread_index, hash, (uint32_t)r->thread_count)) {
+        error_memory_for(err, "the threads of the trace");
+        return NULL;
     }
     struct thread *t = &r->threads[r->thread_count];
     memset(t, 0, sizeof *t);
@@ -166,13 +177,21 @@ static bool act(struct reader *r, struct thread *t, const struct djmalloc_record
     return put(r, k->ptr2, r->sink->call(r->sink->arg, t->number, k, slot, vanished));
 }
 
+/* The thread at this place of `waiting` holds nothing back any more. */
+static void stop_waiting(struct reader *r, size_t at)
+{
+    r->threads[r->waiting[at]].first = 0;
+    r->waiting_count--;
+    memmove(r->waiting + at, r->waiting + at + 1, (r->waiting_count - at) * sizeof *r->waiting);
+}
+
 /* Lets every thread whose first held record has become possible go on. */
 static bool wake(struct reader *r)
 {
     for (bool again = r->held > 0; again;) {
         again = false;
-        for (size_t i = 0; i < r->thread_count; i++) {
-            struct thread *t = &r->threads[i];
+        for (size_t i = 0; i < r->waiting_count;) {
+            struct thread *t = &r->threads[r->waiting[i]];
             while (t->count && ready(r, &t->held[t->first])) {
                 if (!act(r, t, &t->held[t->first]))
                     return false;
@@ -181,8 +200,10 @@ static bool wake(struct reader *r)
                 r->held--;
                 again = true;
             }
-            if (!t->count)
-                t->first = 0;
+            if (t->count)
+                i++;
+            else
+                stop_waiting(r, i);
         }
     }
     return true;
@@ -191,15 +212,18 @@ static bool wake(struct reader *r)
 /* The thread held back with the most records goes on, possible or not. */
 static bool force(struct reader *r)
 {
-    struct thread *most = NULL;
-    for (size_t i = 0; i < r->thread_count; i++)
-        if (r->threads[i].count && (!most || r->threads[i].count > most->count))
-            most = &r->threads[i];
+    size_t at = 0;
+    for (size_t i = 1; i < r->waiting_count; i++)
+        if (r->threads[r->waiting[i]].count > r->threads[r->waiting[at]].count)
+            at = i;
+    struct thread *most = &r->threads[r->waiting[at]];
     if (!act(r, most, &most->held[most->first]))
         return false;
     most->first++;
     most->count--;
     r->held--;
+    if (!most->count)
+        stop_waiting(r, at);
     return wake(r);
 }
 
@@ -217,6 +241,13 @@ static bool hold(struct reader *r, struct thread *t, const struct djmalloc_recor
             t->held = h;
             t->cap = cap;
         }
+    }
+    if (!t->count) {
+        const uint32_t number = (uint32_t)(t - r->threads);
+        size_t at = r->waiting_count++;
+        for (; at && r->waiting[at - 1] > number; at--)
+            r->waiting[at] = r->waiting[at - 1];
+        r->waiting[at] = number;
     }
     t->held[t->first + t->count++] = *k;
     r->held++;
@@ -252,19 +283,20 @@ static int convert(struct reader *r, const struct djmalloc_record *k, size_t n, 
         if (!op_of(type))
             return error_set(err, ERROR_FORMAT, "record %zu has the type %u, which does not exist",
                              i, type);
-        struct thread *t = thread_of(r, k[i].thread);
-        bool fine = t != NULL;
-        if (!fine || is_part(t, &k[i]))
-            goto next;
+        struct thread *t = thread_of(r, k[i].thread, err);
+        if (!t)
+            return -1;
+        bool fine = true;
+        if (is_part(t, &k[i]))
+            continue;
         if (t->count || !ready(r, &k[i])) {
             r->result->reordered += !t->count;
             fine = hold(r, t, &k[i]);
-            while (fine && r->held > HELD_MAX)
+            while (fine && (r->held > HELD_MAX || r->waiting_count == WAITING_MAX))
                 fine = force(r);
         } else {
             fine = act(r, t, &k[i]) && wake(r);
         }
-    next:
         if (!fine)
             return error_memory_for(err, "the live blocks");
     }
@@ -283,6 +315,7 @@ int djmalloc_read_records(const uint8_t *data, size_t bytes, const struct djmall
     for (size_t i = 0; i < r.thread_count; i++)
         free(r.threads[i].held);
     free(r.threads);
+    index_release(&r.thread_index);
     free(r.blocks);
     return bad;
 }

@@ -69,8 +69,10 @@ class Done:
 def run(test, row, case, *argv, **more):
     """argv in a group with the limit of this row. Its end, what it printed; killed by none."""
     group = group_of(test, row)
+    env = {k: v for k, v in os.environ.items() if k != "MALLOC_PERTURB_"}  # which writes to all that is allocated
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:  # on a disk
-        p = subprocess.Popen(group.command(*argv), stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=patient, **more)
+        p = subprocess.Popen(group.command(*argv), stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=patient, env=env,
+                             **more)
         try:
             _, status, used = os.wait4(p.pid, 0)
         except BaseException:

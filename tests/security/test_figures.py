@@ -9,6 +9,7 @@ import attack
 import figures
 import hostile_cores
 import hostile_files
+import hostile_recordings
 from attack import MALLOW
 
 CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "heap", "corpus")
@@ -46,6 +47,36 @@ class Files(attack.Attack):
         self.write(hostile_files.saved_heap(60 << 30))
         done = figures.run(self, "heap FILE.mlh", "facts without end", MALLOW, "heap", self.path)
         self.assertIn("at most 268435456 are read", done.stderr)
+
+    def test_foreign_traces(self):
+        out = self.root + "/out"
+        for kind, data, options, status, said in (
+                ("threads of perf", hostile_files.perf_threads(60000), ["--format=perf"], 0, ""),
+                ("more threads of perf", hostile_files.perf_threads(70000), ["--format=perf"], 1, "more than 65536 threads"),
+                ("60 million strings in gzip", hostile_files.heaptrack_tables(60000000), [], 0, ""),
+                ("80 GiB of blank lines in zstd", hostile_files.heaptrack_blank(80 << 30), [], 1, "more than 128 times its size"),
+                ("threads of dj/malloc that wait", hostile_files.dj_trace(30000, 60000), [], 0, ""),
+                ("more of them", hostile_files.dj_trace(70000, 0), [], 1, "more than 65536 threads")):
+            self.write(data)
+            done = figures.run(self, "import", kind, MALLOW, "import", *options, "-o", out, self.path)
+            self.assertEqual((done.returncode, said in done.stderr), (status, True), (kind, done.stderr))
+        for data, status in ((hostile_files.dj_trace(30000, 60000), 0), (hostile_files.dj_trace(70000, 0), 1)):
+            self.write(data)
+            done = figures.run(self, "workload", "threads of dj/malloc that wait", MALLOW, "workload", "-o", out, self.path)
+            self.assertEqual(done.returncode, status, done.stderr)
+
+    def test_recordings(self):
+        lines = {"report": ("report",), "report --json": ("report", "--json"), "report --html": ("report", "--html", self.root + "/o.html"),
+                 "export": ("export", "--format=massif", "-o", self.root + "/o"), "workload": ("workload", "-o", self.root + "/w"),
+                 "diff": ("diff", self.path), "dump": ("dump",)}
+        for kind, make in hostile_recordings.KINDS.items():
+            data = make(10000)
+            for row, line in lines.items():
+                self.write(data)
+                done = figures.run(self, row, f"10000 {kind}", MALLOW, *line, self.path)
+                self.assertIn(done.returncode, (0,) if row.startswith("report") else (0, 1, 2), (kind, row, done.stderr))
+                if row == "report":
+                    self.assertEqual("forked through more than 4,096" in done.stdout, kind == "generations", kind)
 
 
 if __name__ == "__main__":

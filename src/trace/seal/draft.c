@@ -255,6 +255,8 @@ static int check(struct seal_draft *d, struct error *err)
     timebase_of(r, &t, &uncertain, &settled);
     if (r->odd || r->damaged_bytes || r->kernel.lost || r->note_count != d->notes)
         return not_here(err, "the recording has damage");
+    if (s->cut_forks)
+        return not_here(err, "processes were forked through too many others");
     if (uncertain || !settled || t.tick_ns != s->time.tick_ns || t.origin != s->time.origin)
         return not_here(err, "the clock was set");
     for (uint32_t i = 0; i < r->image_count; i++)

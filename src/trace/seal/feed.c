@@ -1,6 +1,8 @@
 #include "feed.h"
 
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/ring.h"
 
@@ -111,6 +113,15 @@ const struct merge_position *feed_where(const struct feed *f, const struct merge
 
 void feed_beside(struct feed *f) { f->beside = true; }
 
+/* Its pages are those that are used: a line of forks has one for each. */
+static struct part *own_part(void)
+{
+    struct part *p = malloc(sizeof *p);
+    if (p)
+        memset(p, 0, offsetof(struct part, rows));
+    return p;
+}
+
 /* The part behind f->part. NULL with *err. */
 static struct part *next_part(struct feed *f, struct error *err)
 {
@@ -118,7 +129,7 @@ static struct part *next_part(struct feed *f, struct error *err)
         f->beside = false;
     if (f->reader)
         return &f->reader->parts[ring_next(f->reader->ring)];
-    if (!f->own && !(f->own = calloc(1, sizeof *f->own))) {
+    if (!f->own && !(f->own = own_part())) {
         error_memory_for(err, "merging threads");
         return NULL;
     }

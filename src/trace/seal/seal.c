@@ -30,20 +30,37 @@ uint64_t seal_start_of(const struct raw_image *m)
     return m->start_clock ? m->start_clock : m->first_clock;
 }
 
-/* Whether following parents from the image comes to an end (a damaged file may have a ring). */
-static bool has_root(const struct raw *r, uint32_t image)
+/* How many images the image was forked through, itself included, by image: those are open at the
+ * same time. */
+enum { GENERATIONS_MOST = 4096, UNKNOWN = 0 };
+#define ON_THE_WAY UINT32_MAX
+#define IN_A_RING  (UINT32_MAX - 1) /* of a damaged file */
+
+/* The parent from which the image inherits; UINT32_MAX: from none. */
+static uint32_t heir_of(const struct raw *r, const uint32_t *generation, uint32_t image)
 {
-    uint32_t slow = image, fast = image;
-    for (;;) {
-        for (int i = 0; i < 2; i++) {
-            fast = r->images[fast].parent;
-            if (fast == UINT32_MAX)
-                return true;
+    return generation[image] > 1 && generation[image] != IN_A_RING ? r->images[image].parent
+                                                                   : UINT32_MAX;
+}
+
+static bool find_generations(const struct raw *r, uint32_t *generation)
+{
+    bool cut = false;
+    for (uint32_t i = 0; i < r->image_count; i++) {
+        uint32_t top = i, length = 0;
+        for (; top != UINT32_MAX && generation[top] == UNKNOWN; top = r->images[top].parent) {
+            generation[top] = ON_THE_WAY;
+            length++;
         }
-        slow = r->images[slow].parent;
-        if (slow == fast)
-            return false;
+        const uint32_t above = top == UINT32_MAX ? 0 : generation[top];
+        const bool ring = above == ON_THE_WAY || above == IN_A_RING;
+        for (uint32_t image = i; length; image = r->images[image].parent, length--) {
+            const uint64_t whole = (uint64_t)above + length;
+            generation[image] = ring ? IN_A_RING : (uint32_t)((whole - 1) % GENERATIONS_MOST + 1);
+            cut |= !ring && whole > GENERATIONS_MOST;
+        }
     }
+    return cut;
 }
 
 #define ROWS_AT_ONCE (1u << 18) /* between two signs of progress */
@@ -51,9 +68,9 @@ static bool has_root(const struct raw *r, uint32_t image)
 /* The images on the stack are done in part. */
 static void report_progress(const struct sealing *s)
 {
-    uint64_t done = s->bytes_done;
-    for (size_t i = 0; i < s->depth; i++)
-        done += image_bytes_done(s->levels[i].work);
+    uint64_t done = s->bytes_done + s->bytes_below;
+    if (s->depth)
+        done += image_bytes_done(s->levels[s->depth - 1].work);
     if (s->how->progress)
         s->how->progress(s->how->arg,
                          s->raw->file_bytes / RAW_SCAN_SHARE + done - done / RAW_SCAN_SHARE,
@@ -99,6 +116,8 @@ static int enter(struct sealing *s, uint32_t image, struct error *err)
     const enum image_fate fate = s->fates[image];
     const uint32_t number = fate == IMAGE_FORGOTTEN ? UINT32_MAX : s->images++;
     struct image_work *parent = s->depth > 1 ? l[-1].work : NULL;
+    if (parent)
+        s->bytes_below += l[-1].bytes_done = image_bytes_done(parent);
     l->image = image;
     l->next = s->first_child[image];
     l->end = s->first_child[image + 1];
@@ -126,8 +145,10 @@ static int leave(struct sealing *s, struct error *err)
     s->bytes_done += image_bytes_done(l->work);
     image_free(l->work);
     s->may_read |= l->beside;
-    if (--s->depth)
+    if (--s->depth) {
+        s->bytes_below -= s->levels[s->depth - 1].bytes_done;
         image_resume(s->levels[s->depth - 1].work);
+    }
     return 0;
 }
 
@@ -195,20 +216,24 @@ int seal_plan(struct sealing *s, struct error *err)
     const struct raw *r = s->raw;
     const uint32_t n = (uint32_t)r->image_count;
     struct child *order = calloc((size_t)n + 1, sizeof *order);
+    uint32_t *generation = calloc((size_t)n + 1, sizeof *generation);
     free(s->children);
     free(s->first_child);
     free(s->fates);
     s->children = calloc((size_t)n + 1, sizeof *s->children);
     s->first_child = calloc((size_t)n + 2, sizeof *s->first_child);
     s->fates = calloc((size_t)n + 1, sizeof *s->fates);
-    if (!order || !s->children || !s->first_child || !s->fates) {
+    if (!order || !generation || !s->children || !s->first_child || !s->fates) {
         free(order);
+        free(generation);
         return error_memory_for(err, "sealing");
     }
+    s->cut_forks = find_generations(r, generation);
     for (uint32_t i = 0; i < n; i++) {
         const struct raw_image *m = &r->images[i];
-        bool child = m->parent != UINT32_MAX && has_root(r, i) && seal_start_of(m) != UINT64_MAX;
-        order[i] = (struct child){seal_start_of(m), child ? m->parent : n, i};
+        const uint32_t parent = heir_of(r, generation, i);
+        const bool child = parent != UINT32_MAX && seal_start_of(m) != UINT64_MAX;
+        order[i] = (struct child){seal_start_of(m), child ? parent : n, i};
         if (s->fold)
             s->fates[i] = is_over(s, m) ? IMAGE_FORGOTTEN : IMAGE_FOLDED;
         else if (s->cut || m->carried)
@@ -231,6 +256,7 @@ int seal_plan(struct sealing *s, struct error *err)
         s->first_child[i + 1] += s->first_child[i];
     s->placed = kept;
     free(order);
+    free(generation);
     return 0;
 }
 
@@ -312,6 +338,12 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
         if (note)
             *note = "the clock's rate is not known: times are in ticks of the processor's counter, "
                     "given as nanoseconds";
+    }
+    if (s.cut_forks) {
+        const char **note = ARRAY_ADD(r->notes, r->note_count, r->note_cap);
+        if (note)
+            *note = "a process was forked through more than 4,096 others: each 4,096 of them begin "
+                    "without the blocks of those before";
     }
     if (seal_write_facts(&s, SEAL_FILE, &file, err) || seal_all(&s, err) ||
         seal_write_facts(&s, SEAL_END, &file, err))

@@ -15,6 +15,7 @@ struct level {
     bool beside;               /* its rows are read by a thread of their own */
     uint64_t limit;            /* clock: rows before it are there; UINT64_MAX: all are */
     uint64_t until;            /* clock: rows before it were asked for */
+    uint64_t bytes_done;       /* when a child was entered */
 };
 
 /* Of an image of a recording that grows. */
@@ -35,7 +36,9 @@ struct sealing {
     uint32_t placed;       /* of children[] */
     uint32_t roots_begun;  /* of those that were forked from none */
     uint32_t images;
-    uint64_t bytes_done; /* of the images that are finished */
+    uint64_t bytes_done;  /* of the images that are finished */
+    uint64_t bytes_below; /* of those on the stack below the top */
+    bool cut_forks;       /* there are more generations of forks than are followed */
     struct image_totals totals;
     const struct seal_how *how;
     enum image_fate *fates; /* by image */
