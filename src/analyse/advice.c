@@ -50,6 +50,10 @@ static const struct {
     [ADVICE_HUGE] = {"thp", NULL,
                      "do without huge pages where few bytes of each are used: "
                      "madvise(MADV_NOHUGEPAGE), or prctl(PR_SET_THP_DISABLE) for all"},
+    [ADVICE_DONTNEED] = {"dontneed", NULL,
+                         "give pages back at once, with MADV_DONTNEED in place of MADV_FREE (in "
+                         "jemalloc: muzzy_decay_ms:0). Under pressure the kernel takes them by "
+                         "itself"},
 };
 
 const char *advice_setting(enum advice_kind kind) { return kinds[kind].setting; }
@@ -173,12 +177,12 @@ static void add_live(struct finding *f)
         if (a)
             set_site(a, s);
     }
-    if (untouched < e->live_bytes / WORTH + 1 || untouched < f->worth ||
+    const uint64_t never = less(untouched, positive(e->parts[EXPLAIN_LAZY]));
+    if (never < e->live_bytes / WORTH + 1 || never < f->worth ||
         !advice_site_first(&e->pinned, f->sites, advice_mapped, &first))
         return;
     struct advice *a = &f->list[f->n++];
-    *a = (struct advice){.kind = ADVICE_SHRINK,
-                         .saves_address_bytes = least(first.bytes, untouched)};
+    *a = (struct advice){.kind = ADVICE_SHRINK, .saves_address_bytes = least(first.bytes, never)};
     set_site(a, &first);
 }
 
@@ -191,6 +195,7 @@ static void add_other(struct finding *f)
     add(f, ADVICE_STACKS, 0, positive(e->parts[EXPLAIN_STACKS]));
     add(f, ADVICE_FILES, 0, positive(e->parts[EXPLAIN_MAPPED]));
     add(f, ADVICE_HUGE, 0, least(huge, e->resident_bytes));
+    add(f, ADVICE_DONTNEED, positive(e->parts[EXPLAIN_LAZY]), positive(e->parts[EXPLAIN_LAZY]));
 }
 
 /* Frees have raised the size from which blocks have a mapping of their own, and how much stays free

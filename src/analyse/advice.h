@@ -23,6 +23,7 @@ enum advice_kind {
     ADVICE_STACKS,         /* less stack */
     ADVICE_FILES,          /* mapped files */
     ADVICE_HUGE,           /* no huge pages */
+    ADVICE_DONTNEED,       /* pages that are given back leave at once */
     ADVICE_KINDS
 };
 

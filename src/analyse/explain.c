@@ -13,7 +13,7 @@ const char *explain_part_name(enum explain_part part)
     static const char *const names[EXPLAIN_PARTS] = {
         "live",          "rounding",       "headers",      "fragmentation", "free_pages", "tcache",
         "tops",          "allocator_free", "not_resident", "untouched",     "mappings",   "stacks",
-        "code_and_data", "mapped_files",   "shared",       "recorder",      "other"};
+        "code_and_data", "mapped_files",   "shared",       "given_back",    "recorder",   "other"};
     return names[part];
 }
 
@@ -22,7 +22,7 @@ static uint64_t distance(uint64_t a, uint64_t b) { return a < b ? b - a : a - b;
 uint64_t explain_resident(const struct mlw_split *s)
 {
     return s->heap + s->arenas + s->anonymous + s->stacks + s->files + s->shared + s->recorder +
-           s->other;
+           s->other + s->lazy;
 }
 
 /* The splits of the range, and the live bytes then. */
@@ -354,6 +354,7 @@ void explain_parts(const struct trace_image *image, struct explained *e)
     e->parts[EXPLAIN_MAPPED] = (int64_t)mapped;
     e->huge_bytes = s->huge;
     e->parts[EXPLAIN_SHARED] = (int64_t)s->shared;
+    e->parts[EXPLAIN_LAZY] = (int64_t)s->lazy;
     e->parts[EXPLAIN_RECORDER] = (int64_t)s->recorder;
     e->parts[EXPLAIN_OTHER] = (int64_t)s->other;
 }

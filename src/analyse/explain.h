@@ -38,6 +38,7 @@ enum explain_part {
     EXPLAIN_FILES,  /* code and data of the program and its libraries */
     EXPLAIN_MAPPED, /* other mapped files */
     EXPLAIN_SHARED,
+    EXPLAIN_LAZY,     /* given back with MADV_FREE, and resident until the kernel needs it */
     EXPLAIN_RECORDER, /* mallow's own memory in the process */
     EXPLAIN_OTHER,
     EXPLAIN_PARTS

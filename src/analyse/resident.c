@@ -22,7 +22,7 @@ void resident_at(const struct model *m, size_t moment, struct resident_view *vie
     view->recorder_bytes = s->recorder;
     view->swapped_bytes = s->swapped;
     view->resident_bytes =
-        s->heap + s->arenas + s->anonymous + s->stacks + s->files + s->shared + s->other;
+        s->heap + s->arenas + s->anonymous + s->stacks + s->files + s->shared + s->other + s->lazy;
     view->glibc = image->allocator && !strncmp(image->allocator, "glibc", 5);
     view->parts[RESIDENT_ROUNDING] = (int64_t)(all - o->live_bytes);
     if (view->glibc) {
@@ -38,7 +38,7 @@ void resident_at(const struct model *m, size_t moment, struct resident_view *vie
     view->parts[RESIDENT_STACKS] = (int64_t)s->stacks;
     view->parts[RESIDENT_FILES] = (int64_t)s->files;
     view->parts[RESIDENT_SHARED] = (int64_t)s->shared;
-    view->parts[RESIDENT_OTHER] = (int64_t)s->other;
+    view->parts[RESIDENT_OTHER] = (int64_t)(s->other + s->lazy);
 }
 
 /* Of the moments whose live bytes come closest to the peak's, give or take a twentieth of it, the

@@ -32,7 +32,8 @@ static const struct advice *advice_of(const struct advising *a, const struct rem
 static bool is_unmeasured(const struct advising *a, const struct advice *v)
 {
     return (v->kind == ADVICE_RELEASE && !advise_replays_release(a)) || v->kind == ADVICE_SHRINK ||
-           v->kind == ADVICE_STACKS || v->kind == ADVICE_FILES || v->kind == ADVICE_HUGE;
+           v->kind == ADVICE_STACKS || v->kind == ADVICE_FILES || v->kind == ADVICE_HUGE ||
+           v->kind == ADVICE_DONTNEED;
 }
 
 static void signed_size(struct buffer *b, double bytes)

@@ -151,7 +151,8 @@ struct mlw_resident { /* bytes */
     uint64_t vmsize, rss, rss_shared /* file and shmem pages */;
 };
 
-/* Resident bytes by kind of mapping, from /proc/PID/smaps. Their sum is the resident size. */
+/* Resident bytes by kind of mapping, from /proc/PID/smaps. Their sum and `lazy` are the resident
+ * size. */
 struct mlw_split {
     uint64_t clock;
     uint64_t heap;      /* [heap]: the program break */
@@ -165,6 +166,7 @@ struct mlw_split {
     uint64_t swapped; /* not resident; not part of the sum */
     uint64_t mapped;  /* of `files`: in files that nothing is executed from */
     uint64_t huge;    /* of all: private memory in huge pages */
+    uint64_t lazy;    /* given back by MADV_FREE, and still there; in none of the kinds */
 };
 #define MLW_SPLIT_LEAST 80u /* bytes: earlier writers end before `mapped` */
 

@@ -21,7 +21,7 @@ struct mapping {
     char perms[4];
     const char *name; /* not terminated */
     size_t name_bytes;
-    uint64_t rss, swapped, huge;
+    uint64_t rss, swapped, huge, lazy;
     bool no_reserve; /* MAP_NORESERVE */
     bool no_dump;    /* MADV_DONTDUMP */
 };
@@ -230,6 +230,10 @@ static void classify(const struct mapping *m, const struct mapping *before,
         s->recorder += rss;
         return;
     }
+    /* Pages that were given back are no part of it; the kernel takes them when it needs them. */
+    const uint64_t lazy = m->lazy < rss ? m->lazy : rss;
+    s->lazy += lazy;
+    rss -= lazy;
     if (name_is(m, "[heap]"))
         s->heap += rss;
     else if (name_begins(m, "[stack"))
@@ -340,6 +344,8 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
             current.swapped = bytes;
         else if (parse_field(line, line_end, "AnonHugePages:", &bytes))
             current.huge = bytes;
+        else if (parse_field(line, line_end, "LazyFree:", &bytes))
+            current.lazy = bytes;
         else if (line_end - line > 8 && !memcmp(line, "VmFlags:", 8)) {
             current.no_reserve = has_flag(line, line_end, " nr");
             current.no_dump = has_flag(line, line_end, " dd");
@@ -349,7 +355,7 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
         classify(&current, &before, NULL, hints, &code, split, &private_left);
     if (rss)
         *rss = split->heap + split->arenas + split->anonymous + split->stacks + split->files +
-               split->shared + split->recorder + split->other;
+               split->shared + split->recorder + split->other + split->lazy;
     return any ? 0 : error_set(err, ERROR_FORMAT, "smaps: empty");
 }
 

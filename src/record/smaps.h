@@ -24,8 +24,9 @@ struct smaps_hints {
                                all of it is touched: of other mappings it would take too much */
 };
 
-/* Splits the text of a smaps file. The kinds add up to `rss` of all mappings, which is also given
- * when rss is not NULL. split->clock is left alone. Returns 0, or -1 for text that is no smaps. */
+/* Splits the text of a smaps file. The kinds, and pages given back lazily, add up to `rss` of
+ * all mappings, which is also given when rss is not NULL. split->clock is left alone. Returns 0, or
+ * -1 for text that is no smaps. */
 int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
                 struct mlw_split *split, uint64_t *rss, struct error *err);
 

@@ -41,12 +41,14 @@ static const char *part_text(const struct explained *e, enum explain_part part)
         [EXPLAIN_ALLOCATOR] =
             "free memory of the allocator, and anonymous mappings that are not blocks",
         [EXPLAIN_NOT_RESIDENT] = "of all this not resident: never touched, or given back",
-        [EXPLAIN_UNTOUCHED] = "of blocks with a mapping of their own: never touched, at least",
+        [EXPLAIN_UNTOUCHED] =
+            "of blocks with a mapping of their own: never touched, or given back, at least",
         [EXPLAIN_MAPPINGS] = "anonymous mappings that are not blocks",
         [EXPLAIN_STACKS] = "stacks",
         [EXPLAIN_FILES] = "code and data of the program and its libraries",
         [EXPLAIN_MAPPED] = "mapped files that nothing is executed from",
         [EXPLAIN_SHARED] = "shared memory",
+        [EXPLAIN_LAZY] = "given back lazily (MADV_FREE): counted until the kernel needs the pages",
         [EXPLAIN_RECORDER] = "the recorder's own",
         [EXPLAIN_OTHER] = "other"};
     return part == EXPLAIN_TOPS && !e->measured_ns ? "" : texts[part];

@@ -6,6 +6,7 @@
  *   threads N M    N threads that stay: each has M blocks of 1000 bytes, and frees all but the last
  *   large N        one more block of N bytes, which is not written to
  *   touch N        writes to the first N bytes of the latest of them
+ *   lazy N         gives the first N bytes of the latest of them back by MADV_FREE
  *   mark NAME      mallow_mark(NAME)
  *   drop           frees the large blocks
  *   trim           malloc_trim(0)
@@ -147,6 +148,14 @@ static void threads(unsigned n, void *(*work_of)(void *), size_t blocks)
         pthread_barrier_wait(&working);
 }
 
+static void give_back(const char *p, size_t n)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
+                    from = ((uintptr_t)p + page - 1) & ~(page - 1);
+    if (madvise((void *)from, ((uintptr_t)p + n - from) & ~(page - 1), MADV_FREE))
+        exit(1);
+}
+
 int main(void)
 {
     char line[256], name[128];
@@ -167,6 +176,8 @@ int main(void)
             large[larges++] = malloc(a);
         else if (sscanf(line, "touch %zu", &a) == 1 && larges)
             memset(large[larges - 1], 1, a);
+        else if (sscanf(line, "lazy %zu", &a) == 1 && larges)
+            give_back(large[larges - 1], a);
         else if (sscanf(line, "mark %127s", name) == 1)
             mallow_mark(name);
         else if (!strcmp(line, "drop\n"))

@@ -69,6 +69,29 @@ static void test_kinds(void **state)
     assert_int_equal(rss, 1033 * KIB);
 }
 
+/* Pages that were given back by MADV_FREE are of no kind; the recorder's own are its own. */
+static void test_given_back(void **state)
+{
+    (void)state;
+    char text[16384] = "";
+    struct smaps_hints none = {0};
+    uint64_t rss;
+    add(text, "555500100000-555500200000", "rw-p", "[heap]", 200, 0, "ac");
+    strcat(text, "LazyFree: 150 kB\n");
+    add(text, "7f0000000000-7f0000100000", "rw-p", "", 300, 0, "ac");
+    strcat(text, "LazyFree: 300 kB\n");
+    add(text, "7f0000200000-7f0000300000", "rw-p", "", 30, 0, "ac");
+    strcat(text, "LazyFree: 40 kB\n"); /* no kernel says so */
+    add(text, "7f0001000000-7f0001100000", "rw-p", "[anon:mallow]", 10, 0, "ac");
+    strcat(text, "LazyFree: 10 kB\n");
+    struct mlw_split s = split_of(text, &none, &rss);
+    assert_int_equal(s.heap, 50 * KIB);
+    assert_int_equal(s.anonymous, 0);
+    assert_int_equal(s.lazy, (150 + 300 + 30) * KIB);
+    assert_int_equal(s.recorder, 10 * KIB);
+    assert_int_equal(rss, (200 + 300 + 30 + 10) * KIB);
+}
+
 static void test_arenas(void **state)
 {
     (void)state;
@@ -276,11 +299,11 @@ static void test_ends_meanwhile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),          cmocka_unit_test(test_arenas),
-        cmocka_unit_test(test_thread_stacks),  cmocka_unit_test(test_own_memory),
-        cmocka_unit_test(test_twice),          cmocka_unit_test(test_merged),
-        cmocka_unit_test(test_refuses),        cmocka_unit_test(test_any_text),
-        cmocka_unit_test(test_ends_meanwhile),
+        cmocka_unit_test(test_kinds),      cmocka_unit_test(test_given_back),
+        cmocka_unit_test(test_arenas),     cmocka_unit_test(test_thread_stacks),
+        cmocka_unit_test(test_own_memory), cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_merged),     cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_any_text),   cmocka_unit_test(test_ends_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

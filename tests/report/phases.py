@@ -45,9 +45,12 @@ class Program:
         self.process.stdin.flush()
         assert self.process.stdout.readline() == b"done\n"
 
-    def rss(self):
+    def smaps(self, key):
         with open(f"/proc/{self.pid}/smaps_rollup", encoding="ascii") as f:
-            return next(int(line.split()[1]) << 10 for line in f if line.startswith("Rss:"))
+            return next(int(line.split()[1]) << 10 for line in f if line.startswith(key))
+
+    def rss(self):
+        return self.smaps("Rss:")
 
     def explained(self, *options):
         mallow("control", str(self.pid), "sync")

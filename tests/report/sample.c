@@ -464,7 +464,8 @@ static bool set_split(const char *text)
                   {"stacks:", offsetof(struct mlw_split, stacks)},
                   {"files:", offsetof(struct mlw_split, files)},
                   {"recorder:", offsetof(struct mlw_split, recorder)},
-                  {"huge:", offsetof(struct mlw_split, huge)}};
+                  {"huge:", offsetof(struct mlw_split, huge)},
+                  {"lazy:", offsetof(struct mlw_split, lazy)}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         const size_t n = strlen(fields[i].name);
         if (strncmp(text, fields[i].name, n) != 0)

@@ -141,6 +141,28 @@ class Explain(unittest.TestCase):
         e = self.at(process, "rss")
         self.assertAlmostEqual(-parts(e)["untouched"], 170000000, delta=3000000)
 
+    def test_given_back(self):
+        """Of a block that is live, and given back by MADV_FREE: neither is it used, nor would releasing it save anything."""
+        p = Program("lazy")
+        p.order("large 100000000")
+        p.order("touch 100000000")
+        p.settle("rss")
+        p.order("lazy 80000000")
+        mallow("control", str(p.pid), "snapshot")
+        lazy = p.smaps("LazyFree:")
+        self.assertGreater(lazy, 79000000)
+        process = p.end()
+        e = next(e for e in process["explained"] if parts(e)["given_back"])
+        self.adds_up(e)
+        self.assertAlmostEqual(parts(e)["given_back"], lazy, delta=lazy / 50)
+        self.assertAlmostEqual(-parts(e)["untouched"], lazy, delta=lazy / 50)
+        self.assertLess(parts(e)["mappings"], 1000000)
+        advice = {a["setting"]: a for a in e["advice"]}
+        self.assertEqual(advice["dontneed"]["saves_bytes"], parts(e)["given_back"])
+        self.assertNotIn("shrink", advice)  # all of it was touched
+        self.assertLess(advice["release"]["saves_at_most_bytes"] if "release" in advice else 0, 21000000)
+        self.assertIn("given back lazily (MADV_FREE)", mallow("report", p.path))
+
     @staticmethod
     def with_marks(turn):
         """A program and its explanation at the second mark. None: one of its marks has no measurement, because the recorder

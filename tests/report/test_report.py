@@ -130,7 +130,7 @@ class Sizes(unittest.TestCase):
 
     def test_a_kind_of_mapping(self):
         block = "block=1:0x700000000000:200000"  # with a mapping of its own
-        for field in ("heap", "arenas", "anonymous", "stacks", "files", "recorder"):
+        for field in ("heap", "arenas", "anonymous", "stacks", "files", "recorder", "lazy"):
             for size in (self.MOST, self.MORE, 2 * self.MORE - 1):
                 for allocator in ("glibc 2.36", "jemalloc"):
                     with self.subTest(field=field, size=size, allocator=allocator):

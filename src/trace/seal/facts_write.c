@@ -207,6 +207,8 @@ void facts_put_image(struct seal_writer *w, struct section *s, const struct imag
         bytes_put_varint(&b, m->splits[i].mapped);
         bytes_put_varint(&b, m->splits[i].huge);
     }
+    for (uint32_t i = 0; i < m->split_count; i++)
+        bytes_put_varint(&b, m->splits[i].lazy);
     put(w, s, SEAL_FACT_SPLITS_MORE, &b);
     put_names(w, s, f, &b);
     put_kernel(w, s, m, &b);
