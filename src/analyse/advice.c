@@ -218,7 +218,7 @@ static void add_glibc(struct finding *f, const struct threshold *threshold)
 {
     const struct explained *e = f->e;
     const uint64_t idle = in_idle_arenas(&e->pinned), whole = f->pages + f->tops,
-                   free_bytes = whole + f->shared, trimmed = whole - e->arena_tops_bytes;
+                   free_bytes = whole + f->shared, trimmed = whole - e->kept_tops_bytes;
     const bool raised = !threshold->doubt && threshold->count > 1 && !threshold->fixed;
     add(f, ADVICE_TRIM, trimmed, trimmed);
     if (raised)

@@ -11,9 +11,10 @@ const char *explain_at_name(enum explain_at at)
 const char *explain_part_name(enum explain_part part)
 {
     static const char *const names[EXPLAIN_PARTS] = {
-        "live",          "rounding",       "headers",      "fragmentation", "free_pages", "tcache",
-        "tops",          "allocator_free", "not_resident", "untouched",     "mappings",   "stacks",
-        "code_and_data", "mapped_files",   "shared",       "given_back",    "recorder",   "other"};
+        "live",      "rounding",   "headers",    "fragmentation",  "free_pages",
+        "tcache",    "tops",       "unrecorded", "allocator_free", "not_resident",
+        "untouched", "mappings",   "stacks",     "code_and_data",  "mapped_files",
+        "shared",    "given_back", "recorder",   "other"};
     return names[part];
 }
 
@@ -277,6 +278,24 @@ static void add(struct explained *e, enum explain_part part, int64_t bytes)
     e->parts[part] = (int64_t)((uint64_t)e->parts[part] + (uint64_t)bytes);
 }
 
+/* What glibc may have touched above the highest block: it takes so much more from the kernel than a
+ * block needs, and a huge page is resident as a whole. */
+#define TOP_PAD_BYTES  ((uint64_t)132 << 10)
+#define HUGE_PAD_BYTES ((uint64_t)2 << 20)
+
+/* Of the resident bytes of heaps above all live blocks: the tops end where there never was a block;
+ * the rest is the program's own, or blocks that were not recorded. Of heaps of other arenas all is
+ * glibc's, and was seen. Returns the tops. */
+static uint64_t add_unrecorded(struct explained *e, enum pinned_kind kind, uint64_t rest)
+{
+    const uint64_t pad = TOP_PAD_BYTES + (e->huge_bytes ? HUGE_PAD_BYTES : 0),
+                   reach = e->pinned.sum[kind].above_bytes + pad;
+    if ((kind == PINNED_ARENA && !e->attached) || rest <= reach)
+        return rest;
+    add(e, EXPLAIN_UNRECORDED, (int64_t)(rest - reach + pad));
+    return reach - pad;
+}
+
 /* RSS of a kind of heaps, against the blocks in them. resident_bytes: NULL when it was not
  * measured: then the addresses decide. */
 static void add_heaps(struct explained *e, enum pinned_kind kind, const uint64_t *resident_bytes,
@@ -293,9 +312,14 @@ static void add_heaps(struct explained *e, enum pinned_kind kind, const uint64_t
     add(e, EXPLAIN_FRAGMENTATION, (int64_t)sum->pinned_bytes);
     add(e, EXPLAIN_FREE_PAGES, pages);
     add(e, EXPLAIN_TCACHE, (int64_t)sum->cached_bytes);
-    add(e, rest < 0 ? EXPLAIN_NOT_RESIDENT : EXPLAIN_TOPS, rest);
-    if (rest > 0 && kind == PINNED_ARENA)
-        e->arena_tops_bytes = (uint64_t)rest;
+    if (rest < 0) {
+        add(e, EXPLAIN_NOT_RESIDENT, rest);
+        return;
+    }
+    const uint64_t tops = resident_bytes ? add_unrecorded(e, kind, (uint64_t)rest) : (uint64_t)rest;
+    add(e, EXPLAIN_TOPS, (int64_t)tops);
+    if (kind == PINNED_ARENA || (tops != (uint64_t)rest && !e->attached))
+        e->kept_tops_bytes += tops; /* the break goes on above: glibc's top is not at its end */
 }
 
 static void add_glibc(struct explained *e, const struct mlw_split *s)
@@ -334,7 +358,9 @@ void explain_parts(const struct trace_image *image, struct explained *e)
     memset(e->parts, 0, sizeof e->parts);
     e->glibc = e->pinned.glibc;
     e->heap_bytes = s ? s->heap + s->arenas : 0;
-    e->arena_tops_bytes = 0;
+    e->kept_tops_bytes = 0;
+    e->attached = image->attached;
+    e->huge_bytes = s ? s->huge : 0;
     e->measured_ns = s ? s->clock : 0;
     e->resident_bytes = s ? explain_resident(s) : 0;
     e->swapped_bytes = s ? s->swapped : 0;
@@ -352,7 +378,6 @@ void explain_parts(const struct trace_image *image, struct explained *e)
     const uint64_t mapped = s->mapped < s->files ? s->mapped : s->files;
     e->parts[EXPLAIN_FILES] = (int64_t)(s->files - mapped);
     e->parts[EXPLAIN_MAPPED] = (int64_t)mapped;
-    e->huge_bytes = s->huge;
     e->parts[EXPLAIN_SHARED] = (int64_t)s->shared;
     e->parts[EXPLAIN_LAZY] = (int64_t)s->lazy;
     e->parts[EXPLAIN_RECORDER] = (int64_t)s->recorder;

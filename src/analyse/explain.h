@@ -28,8 +28,9 @@ enum explain_part {
     EXPLAIN_FRAGMENTATION, /* free on pages that hold live blocks, too */
     EXPLAIN_FREE_PAGES,    /* glibc: whole free pages below live blocks */
     EXPLAIN_TCACHE,        /* glibc: freed chunks that the caches of threads keep, with headers */
-    EXPLAIN_TOPS,      /* glibc: above the highest live block of each heap, and heaps without one */
-    EXPLAIN_ALLOCATOR, /* other allocators: free memory, and private mappings that are no blocks */
+    EXPLAIN_TOPS, /* glibc: above the highest live block of each heap, and heaps without one */
+    EXPLAIN_UNRECORDED, /* glibc: of the heaps, where no recorded block ever was */
+    EXPLAIN_ALLOCATOR,  /* other allocators: free memory, and private mappings that are no blocks */
     EXPLAIN_NOT_RESIDENT, /* at most 0: so much of the above is not: never touched, or given back */
     EXPLAIN_UNTOUCHED, /* at most 0: of blocks with a mapping of their own, at least, not resident
                         */
@@ -72,8 +73,9 @@ struct explained {
     uint64_t live_bytes, live_blocks;
     uint64_t huge_bytes; /* of the resident bytes: in huge pages */
     bool glibc;
-    uint64_t heap_bytes;       /* glibc: resident in heaps */
-    uint64_t arena_tops_bytes; /* of EXPLAIN_TOPS: not of the main arena */
+    uint64_t heap_bytes;      /* glibc: resident in heaps */
+    uint64_t kept_tops_bytes; /* of EXPLAIN_TOPS: what malloc_trim does not give back */
+    bool attached;            /* it ran before: blocks that it had then are not known */
     int64_t parts[EXPLAIN_PARTS];
     struct pinned pinned;      /* at the measurement, or at the moment without one */
     struct advice_found found; /* the same */

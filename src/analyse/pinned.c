@@ -4,25 +4,17 @@
 #include <string.h>
 
 #include "analyse/fastbins.h"
+#include "analyse/seen_heaps.h"
 #include "analyse/tcache.h"
 #include "base/array.h"
 #include "base/fetch.h"
-#include "base/index.h"
 #include "glibc/versions.h"
 
-#define HEAP_BYTES       ((uint64_t)1 << PINNED_HEAP_SHIFT)
+#define HEAP_BYTES       SEEN_HEAP_BYTES
 #define ARENA_HEAD_BYTES 4096u /* what glibc keeps at the start of an arena's heap, about */
-#define HEADER_BYTES     8u    /* of a chunk in use: the rest lies in its neighbors */
-#define BLOCKS_AHEAD     16u   /* events for which memory is asked early */
+#define HEADER_BYTES     PINNED_HEADER_BYTES
+#define BLOCKS_AHEAD     16u /* events for which memory is asked early */
 #define STACKS_AHEAD     8u
-
-/* A heap of another arena that blocks were seen in. Heaps of one arena are linked: parent leads to
- * one of them. */
-struct seen_heap {
-    uint64_t number; /* address / HEAP_BYTES; 0: no heap */
-    uint64_t end;    /* of the highest block ever */
-    uint32_t parent; /* index; its own: none */
-};
 
 struct place { /* of a block, by address */
     uint64_t address;
@@ -54,14 +46,11 @@ struct pinned_reader {
     bool glibc;
     struct tcache *caches; /* NULL: there are none, or they are not asked for */
     struct highest *most;
-    struct seen_heap *heaps; /* [heap_count] */
-    uint32_t heap_count, heap_room;
+    struct seen_heaps heaps; /* of other arenas */
     struct fastbins fast;
     bool has_fastbins, unknown_version;
-    struct index by_number; /* of heaps */
-    uint64_t main_bottom;   /* of the lowest block ever in the break's heap; 0: there was none */
-    uint32_t
-        *heap_of; /* [thread_count]: index + 1 of the heap that the thread allocated from last */
+    uint64_t main_bottom; /* of the lowest block ever in the break's heap; 0: there was none */
+    uint64_t main_end;    /* of the highest */
 };
 
 unsigned pinned_columns(void)
@@ -75,16 +64,16 @@ struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t
                                  struct error *err)
 {
     struct pinned_reader *r = calloc(1, sizeof *r);
-    uint32_t *heap_of = calloc((size_t)image->thread_count + 1, sizeof *heap_of);
     struct highest *most = highest_new(image->stacks);
-    bool failed = !r || !heap_of || !most;
+    bool failed = !r || !most || !seen_heaps_begin(&r->heaps, image->thread_count);
     if (results)
         memset(results, 0, count * sizeof *results);
     if (!failed && caches)
         r->caches = tcache_new(image, &failed);
     if (failed) {
+        if (r)
+            seen_heaps_release(&r->heaps);
         free(r);
-        free(heap_of);
         highest_free(most);
         error_memory(err);
         return NULL;
@@ -93,7 +82,6 @@ struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t
     r->times_ns = times_ns;
     r->results = results;
     r->count = count;
-    r->heap_of = heap_of;
     r->most = most;
     r->glibc = image->allocator && !strncmp(image->allocator, "glibc", 5);
     const struct glibc_version *known = glibc_of(glibc_minor_of(image->allocator));
@@ -137,9 +125,7 @@ void pinned_discard(struct pinned_reader *r)
     free(r->placed);
     free(r->chunks);
     free(r->list);
-    free(r->heaps);
-    index_release(&r->by_number);
-    free(r->heap_of);
+    seen_heaps_release(&r->heaps);
     highest_free(r->most);
     tcache_free(r->caches);
     free(r);
@@ -152,63 +138,6 @@ static int room_for(struct pinned_reader *r, uint32_t slot, struct error *err)
         return error_memory_for(err, "%u live blocks", slot);
     memset(r->live + had, 0, (size_t)(r->room - had) * sizeof *r->live);
     return 0;
-}
-
-/* ---- arenas ---- */
-
-/* Index of the heap; UINT32_MAX when none of that number was seen. */
-static uint32_t heap_seen(const struct pinned_reader *r, uint64_t number)
-{
-    uint32_t i;
-    for (size_t at = INDEX_START; (i = index_next(&r->by_number, number, &at)) != INDEX_NONE;)
-        if (r->heaps[i].number == number)
-            return i;
-    return UINT32_MAX;
-}
-
-/* Index of the heap, which may be new; UINT32_MAX without memory. */
-static uint32_t heap_index(struct pinned_reader *r, uint64_t number)
-{
-    uint32_t i = heap_seen(r, number);
-    if (i != UINT32_MAX)
-        return i;
-    i = r->heap_count;
-    if (!ARRAY_ROOM(r->heaps, (size_t)i + 1, r->heap_room) || !index_add(&r->by_number, number, i))
-        return UINT32_MAX;
-    r->heaps[i] = (struct seen_heap){number, 0, i};
-    r->heap_count++;
-    return i;
-}
-
-static uint32_t arena_root(const struct pinned_reader *r, uint32_t heap)
-{
-    while (r->heaps[heap].parent != heap) {
-        struct seen_heap *h = &r->heaps[heap];
-        heap = h->parent = r->heaps[h->parent].parent; /* the way is half as long the next time */
-    }
-    return heap;
-}
-
-/* A block in a heap of another arena. inherited: no thread of this process made it. */
-static bool note_heap(struct pinned_reader *r, uint64_t address, uint64_t usable_bytes,
-                      uint32_t thread, bool inherited)
-{
-    const uint64_t number = address / HEAP_BYTES, end = address + usable_bytes;
-    uint32_t *mine = inherited || thread >= r->image->thread_count ? NULL : &r->heap_of[thread];
-    if (!number)
-        return true;
-    uint32_t heap =
-        mine && *mine && r->heaps[*mine - 1].number == number ? *mine - 1 : heap_index(r, number);
-    if (heap == UINT32_MAX)
-        return false;
-    if (end > r->heaps[heap].end)
-        r->heaps[heap].end = end;
-    if (!mine || *mine == heap + 1)
-        return true;
-    if (*mine)
-        r->heaps[arena_root(r, *mine - 1)].parent = arena_root(r, heap);
-    *mine = heap + 1;
-    return true;
 }
 
 static int take_moment(struct pinned_reader *r, struct error *err);
@@ -274,7 +203,11 @@ static bool begin(struct pinned_reader *r, const struct trace_batch *b, size_t i
     if (r->has_fastbins)
         fastbins_taken(&r->fast, path & MLW_PATH_NON_MAIN, chunk);
     highest_begin(r->most, stack, chunk);
-    return !(path & MLW_PATH_NON_MAIN) || note_heap(r, address, usable, b->thread[i], inherited);
+    if (!(path & MLW_PATH_NON_MAIN) && address + usable > r->main_end)
+        r->main_end = address + usable;
+    /* of a block that a fork handed on no thread of this process is the maker */
+    return !(path & MLW_PATH_NON_MAIN) ||
+           seen_heaps_note(&r->heaps, address, usable, inherited ? UINT32_MAX : b->thread[i]);
 }
 
 /* What the events behind i will touch: their blocks, and the sums of the stacks of those nearer. */
@@ -334,7 +267,7 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
             if (!release(r, b, i))
                 return error_memory_for(err, "the caches of threads");
         } else if (!begin(r, b, i, begun, inherited))
-            return error_memory_for(err, "%u heaps", r->heap_count);
+            return error_memory_for(err, "%u heaps", r->heaps.count);
     }
     return 1;
 }
@@ -593,11 +526,42 @@ static void add_to_sum(struct pinned *p, const struct pinned_heap *h)
     s->between_bytes += h->between_bytes;
     s->before_bytes += h->before_bytes;
     s->cached_bytes += h->cached_bytes;
+    s->above_bytes += h->above_bytes;
 }
 
-/* Blocks [from, to) are those of one heap, which has begun at `bottom` or above (0: not known). */
+/* Where blocks of a heap ever were: [bottom, end), 0: not known. */
+struct reach {
+    uint64_t bottom, end;
+};
+
+/* Of glibc's heap that the block lies in. One of another arena begins with its head, and all in it
+ * are blocks, which were seen unless they were made before the recording. */
+static struct reach reach_of(const struct pinned_reader *r, const struct pinned_block *l)
+{
+    const enum pinned_kind kind = kind_of(r, l);
+    if (kind == PINNED_MAIN)
+        return (struct reach){r->main_bottom, r->main_end};
+    const uint32_t i =
+        kind == PINNED_ARENA ? seen_heaps_find(&r->heaps, l->address / HEAP_BYTES) : UINT32_MAX;
+    if (i == UINT32_MAX)
+        return (struct reach){0, 0};
+    const struct seen_heap *h = &r->heaps.of[i];
+    return (struct reach){r->image->attached ? h->begin : h->number * HEAP_BYTES + ARENA_HEAD_BYTES,
+                          h->end};
+}
+
+/* Heaps without a block, as far as there ever were some. */
+static void add_empty(const struct pinned_reader *r, struct pinned *p)
+{
+    if (!p->sum[PINNED_MAIN].address && r->main_end)
+        p->sum[PINNED_MAIN].above_bytes =
+            pinned_page_up(r->main_end) - pinned_page_up(r->main_bottom);
+    p->sum[PINNED_ARENA].above_bytes += seen_heaps_empty(&r->heaps, p);
+}
+
+/* Blocks [from, to) are those of one heap. */
 static void add_heap(struct pinned *p, const struct pinned_block *live, size_t from, size_t to,
-                     enum pinned_kind kind, uint64_t bottom)
+                     enum pinned_kind kind, const struct reach *reach)
 {
     struct pinned_heap *h = &p->heaps[p->count++];
     struct walk w = {.p = p, .heap = h, .live = live};
@@ -610,8 +574,11 @@ static void add_heap(struct pinned *p, const struct pinned_block *live, size_t f
         add_block(&w, i);
     close_page(&w, to);
     const uint64_t low = (start - HEADER_BYTES) / PINNED_PAGE_BYTES,
-                   first = (bottom + PINNED_PAGE_BYTES - 1) / PINNED_PAGE_BYTES;
-    if (bottom && first < low) {
+                   first = pinned_page_up(reach->bottom) / PINNED_PAGE_BYTES,
+                   above = (w.page + 1) * PINNED_PAGE_BYTES;
+    if (pinned_page_up(reach->end) > above)
+        h->above_bytes = pinned_page_up(reach->end) - above;
+    if (reach->bottom && first < low) {
         h->before_bytes = (low - first) * PINNED_PAGE_BYTES;
         pinned_stacks_at(&p->stacks, live[from].stack)->below_bytes += h->before_bytes;
     }
@@ -626,78 +593,6 @@ static bool begins_heap(const struct pinned_reader *r, const struct pinned_block
     const enum pinned_kind kind = kind_of(r, l);
     return i == 0 || kind != kind_of(r, l - 1) ||
            (kind == PINNED_ARENA && (l->address ^ l[-1].address) >= HEAP_BYTES);
-}
-
-static void add_to_arena(struct pinned_arena *a, const struct pinned_heap *h)
-{
-    a->live_blocks += h->live_blocks;
-    a->live_bytes += h->live_bytes;
-    a->header_bytes += h->header_bytes;
-    a->pinned_bytes += h->pinned_bytes;
-    a->between_bytes += h->between_bytes;
-    a->before_bytes += h->before_bytes;
-    a->cached_bytes += h->cached_bytes;
-    a->span_bytes += h->span_bytes;
-}
-
-struct arena_place { /* of a root */
-    uint64_t address;
-    uint32_t root;
-};
-
-static int by_place(const void *a, const void *b)
-{
-    const struct arena_place *x = a, *y = b;
-    return (x->address > y->address) - (x->address < y->address);
-}
-
-/* Puts the heaps together to arenas. False without memory. */
-static bool add_arenas(const struct pinned_reader *r, struct pinned *p)
-{
-    struct arena_place *places = calloc((size_t)r->heap_count + 1, sizeof *places);
-    uint32_t *arena = calloc((size_t)r->heap_count + 1, sizeof *arena); /* of a heap; 0: not yet */
-    size_t n = 0;
-    for (uint32_t i = 0; places && arena && i < r->heap_count; i++) {
-        const uint32_t root = arena_root(r, i);
-        const uint64_t address = r->heaps[i].number * HEAP_BYTES;
-        if (!arena[root]) {
-            places[n] = (struct arena_place){address, root};
-            arena[root] = (uint32_t)++n;
-        } else if (address < places[arena[root] - 1].address) {
-            places[arena[root] - 1].address = address;
-        }
-    }
-    if (places && n)
-        qsort(places, n, sizeof *places, by_place);
-    p->arenas = calloc(n + 1, sizeof *p->arenas);
-    p->arena_of = calloc((size_t)r->image->thread_count + 1, sizeof *p->arena_of);
-    const bool done = places && arena && p->arenas && p->arena_of;
-    if (done) {
-        p->arena_count = n + 1;
-        for (uint32_t i = 0; i < n; i++) {
-            arena[places[i].root] = i + 1;
-            p->arenas[i + 1].address = places[i].address;
-        }
-        for (uint32_t i = 0; i < r->heap_count; i++) {
-            struct pinned_arena *a = &p->arenas[arena[arena_root(r, i)]];
-            a->heaps++;
-            a->extent_bytes += r->heaps[i].end - r->heaps[i].number * HEAP_BYTES;
-        }
-        for (size_t i = 0; i < p->count; i++) {
-            const struct pinned_heap *h = &p->heaps[i];
-            const uint32_t seen =
-                h->kind == PINNED_ARENA ? heap_seen(r, h->address / HEAP_BYTES) : UINT32_MAX;
-            add_to_arena(&p->arenas[seen == UINT32_MAX ? 0 : arena[arena_root(r, seen)]], h);
-        }
-        for (uint32_t i = 0; i < r->image->thread_count; i++) {
-            p->arena_of[i] = r->heap_of[i] ? arena[arena_root(r, r->heap_of[i] - 1)] : 0;
-            p->arenas[p->arena_of[i]].threads++;
-        }
-        p->arenas[0].heaps = p->sum[PINNED_MAIN].address;
-    }
-    free(places);
-    free(arena);
-    return done;
 }
 
 static bool take_highest(const struct pinned_reader *r, struct pinned *p)
@@ -746,14 +641,13 @@ static int take_moment(struct pinned_reader *r, struct error *err)
         for (to = from + 1; to < n && !begins_heap(r, list, to);)
             to++;
         const enum pinned_kind kind = kind_of(r, &list[from]);
-        const uint64_t bottom = kind == PINNED_MAIN ? r->main_bottom
-                                : kind == PINNED_ARENA
-                                    ? (list[from].address & ~(HEAP_BYTES - 1)) + ARENA_HEAD_BYTES
-                                    : 0;
-        add_heap(p, list, from, to, kind, bottom);
+        const struct reach reach = reach_of(r, &list[from]);
+        add_heap(p, list, from, to, kind, &reach);
     }
-    if (done && r->glibc)
-        done = add_arenas(r, p);
+    if (done && r->glibc) {
+        add_empty(r, p);
+        done = seen_heaps_arenas(&r->heaps, r->image, p);
+    }
     int status = done ? 0 : error_memory_for(err, "what lies between live blocks");
     if (done && r->visit)
         status = r->visit(r->visit_arg, moment, p, list, n, err);

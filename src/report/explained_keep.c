@@ -64,9 +64,9 @@ static void numbers(const struct fields *f, uint64_t *const *of, size_t n)
 static void heap(const struct fields *f, struct pinned_heap *h)
 {
     h->kind = (enum pinned_kind)at_most(f, h->kind, PINNED_KINDS - 1);
-    uint64_t *const of[] = {&h->address,       &h->live_blocks,  &h->live_bytes,
-                            &h->header_bytes,  &h->span_bytes,   &h->pinned_bytes,
-                            &h->between_bytes, &h->before_bytes, &h->cached_bytes};
+    uint64_t *const of[] = {&h->address,      &h->live_blocks,  &h->live_bytes,    &h->header_bytes,
+                            &h->span_bytes,   &h->pinned_bytes, &h->between_bytes, &h->before_bytes,
+                            &h->cached_bytes, &h->above_bytes};
     numbers(f, of, sizeof of / sizeof *of);
 }
 
@@ -111,6 +111,7 @@ static void stacks(const struct fields *f, struct pinned_stacks *s, uint32_t mos
 static void state(const struct fields *f, struct pinned *p, const struct trace_image *image)
 {
     p->glibc = at_most(f, p->glibc, 1);
+    p->unknown_version = at_most(f, p->unknown_version, 1);
     uint64_t *const of[] = {&p->time_ns,          &p->live_blocks,     &p->requested_bytes,
                             &p->usable_bytes[0],  &p->usable_bytes[1], &p->usable_bytes[2],
                             &p->usable_bytes[3],  &p->heap_most_bytes, &p->small_most_bytes,

@@ -38,6 +38,8 @@ static const char *part_text(const struct explained *e, enum explain_part part)
             "freed chunks in the caches of threads (tcache), which only they get again",
         [EXPLAIN_TOPS] =
             "above the highest live block of each heap: the tops, and what glibc itself keeps",
+        [EXPLAIN_UNRECORDED] =
+            "where no recorded block ever was: the program's own (sbrk), or blocks made unseen",
         [EXPLAIN_ALLOCATOR] =
             "free memory of the allocator, and anonymous mappings that are not blocks",
         [EXPLAIN_NOT_RESIDENT] = "of all this not resident: never touched, or given back",
@@ -51,6 +53,8 @@ static const char *part_text(const struct explained *e, enum explain_part part)
         [EXPLAIN_LAZY] = "given back lazily (MADV_FREE): counted until the kernel needs the pages",
         [EXPLAIN_RECORDER] = "the recorder's own",
         [EXPLAIN_OTHER] = "other"};
+    if (part == EXPLAIN_UNRECORDED && e->attached)
+        return "where no recorded block ever was: blocks from before the recording, most of it";
     return part == EXPLAIN_TOPS && !e->measured_ns ? "" : texts[part];
 }
 

@@ -7,6 +7,7 @@
  *   large N        one more block of N bytes, which is not written to
  *   touch N        writes to the first N bytes of the latest of them
  *   lazy N         gives the first N bytes of the latest of them back by MADV_FREE
+ *   own N          takes N bytes from the program break for itself, and writes to them
  *   mark NAME      mallow_mark(NAME)
  *   drop           frees the large blocks
  *   trim           malloc_trim(0)
@@ -178,6 +179,8 @@ int main(void)
             memset(large[larges - 1], 1, a);
         else if (sscanf(line, "lazy %zu", &a) == 1 && larges)
             give_back(large[larges - 1], a);
+        else if (sscanf(line, "own %zu", &a) == 1)
+            memset(sbrk((intptr_t)a), 1, a);
         else if (sscanf(line, "mark %127s", name) == 1)
             mallow_mark(name);
         else if (!strcmp(line, "drop\n"))

@@ -5,11 +5,12 @@ test_explain.py MALLOW PHASES"""
 import collections
 import json
 import os
+import subprocess
 import sys
 import time
 import unittest
 
-from phases import FOLDER, Program, mallow, until
+from phases import ENVIRONMENT, FOLDER, MALLOW, PHASES, Program, mallow, until
 
 
 def parts(e):
@@ -140,6 +141,57 @@ class Explain(unittest.TestCase):
         process = p.end()
         e = self.at(process, "rss")
         self.assertAlmostEqual(-parts(e)["untouched"], 170000000, delta=3000000)
+
+    def test_break_of_its_own(self):
+        """What the program takes by sbrk(2) for itself is no top of a heap, and malloc_trim(3) gives none of it back."""
+        p = Program("own")
+        p.order("small 20000 1000")
+        p.order("own 60000000")
+        p.settle("rss")
+        p.order("thin 1000000")
+        p.settle("end", 1000000)
+        process = p.end()
+        for at, tops in (("rss", 0), ("end", 20000000)):
+            e = self.at(process, at)
+            self.assertAlmostEqual(parts(e)["unrecorded"], 60000000, delta=200000)
+            self.assertAlmostEqual(parts(e)["tops"], tops, delta=400000)
+            # the top of the heap does not end where the break does: glibc gives none of it back
+            self.assertNotIn("malloc_trim", [a["setting"] for a in e["advice"]])
+        self.assertIn("no recorded block ever was: the program's own (sbrk)", mallow("report", "--at", "end", p.path))
+
+    def test_before_the_attachment(self):
+        """Blocks that were live before: no top of a heap either. Those that are freed since are."""
+        path = os.path.join(FOLDER.name, "before.mlw")
+        with subprocess.Popen([PHASES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT) as program:
+            def order(line):
+                program.stdin.write(line.encode() + b"\n")
+                program.stdin.flush()
+                self.assertEqual(program.stdout.readline(), b"done\n")
+            order("small 20000 1000")
+            with subprocess.Popen([MALLOW, "record", "-q", "-o", path, "-p", str(program.pid)], env=ENVIRONMENT) as record:
+                until(lambda: os.path.exists(path), "the recording")
+                until(lambda: self.attached(program.pid), "the library")
+                order("small 4000 1000")
+                until(lambda: self.live(path, program.pid) > 3900000, "a measurement")
+                program.stdin.close()
+                self.assertEqual((program.wait(), record.wait()), (0, 0))
+        process = json.loads(mallow("report", "--json", path))["processes"][0]
+        e = self.at(process, "peak")
+        self.assertAlmostEqual(parts(e)["unrecorded"], 20000 * 1008, delta=600000)
+        self.assertLess(parts(e)["tops"], 300000)
+        self.assertNotIn("malloc_trim", [a["setting"] for a in e["advice"]])
+        self.assertIn("no recorded block ever was: blocks from before", mallow("report", "--at", "peak", path))
+
+    @staticmethod
+    def attached(pid):
+        with open(f"/proc/{pid}/maps", encoding="ascii") as f:
+            return "libmallow-attach-record" in f.read()
+
+    @staticmethod
+    def live(path, pid):
+        mallow("control", str(pid), "snapshot")
+        explained = json.loads(mallow("report", "--json", "--at", "end", path))["processes"][0]["explained"]
+        return max((e["live_bytes"] for e in explained if e["rss_bytes"]), default=0)
 
     def test_given_back(self):
         """Of a block that is live, and given back by MADV_FREE: neither is it used, nor would releasing it save anything."""

@@ -16,6 +16,7 @@ const PARTS: Record<string, [string, string]> = {
   free_pages: ["Whole free pages", "Pages without a live block, below the highest one of their heap: malloc_trim(3) gives them back"],
   tcache: ["Caches of threads (tcache)", "Freed chunks that the caches of threads keep, which only these threads get again"],
   tops: ["Tops of the arenas", "Above the highest live block of each heap: the top chunk, and what the allocator keeps for itself"],
+  unrecorded: ["Without a recorded block", "Where no recorded block ever was: the program's own (sbrk), or blocks that were made unseen or before the recording"],
   allocator_free: ["Allocator and other mappings", "What this allocator holds beyond the blocks, with the program's own mappings"],
   not_resident: ["Not resident", "Of the above: never written to, or given back"],
   untouched: ["Never touched", "Of blocks with a mapping of their own, at least so much was never written to, or is given back"],
