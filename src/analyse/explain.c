@@ -201,7 +201,8 @@ static bool differ(const struct range *r, size_t a, size_t b)
 static size_t choose_four(const struct range *r, struct explain_moment *moments)
 {
     size_t n = 0;
-    for (enum explain_at at = 0; at < EXPLAIN_FOUR; at++) {
+    const bool has_peak = model_totals(r->m)->events || model_totals(r->m)->carried_blocks;
+    for (enum explain_at at = has_peak ? EXPLAIN_PEAK : EXPLAIN_RSS; at < EXPLAIN_FOUR; at++) {
         const struct explain_moment o = one_of_four(r, at);
         size_t i = 0;
         if (o.split == EXPLAIN_NONE && n)
@@ -241,7 +242,7 @@ size_t explain_choose(const struct model *m, const struct explain_wish *wish,
     model_window(m, &r.from_ns, &r.to_ns);
     if (r.from_ns > image->end_ns || r.to_ns <= image->start_ns)
         return 0;
-    if (!model_totals(m)->events && !model_totals(m)->carried_blocks)
+    if (!model_totals(m)->events && !model_totals(m)->carried_blocks && !image->split_count)
         return 0;
     if (wish->at == EXPLAIN_FOUR)
         return choose_four(&r, moments);

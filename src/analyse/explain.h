@@ -88,7 +88,7 @@ const char *explain_part_name(enum explain_part part); /* as in JSON */
 #define EXPLAIN_MOST 4u
 /* The moments of a wish, in the order of enum explain_at; fewer than four where they do not
  * differ by more than a twentieth of the resident size. None when the process has no such mark, is
- * not there at that time, or did nothing in the range. */
+ * not there at that time, or did nothing in the range and was not measured. */
 size_t explain_choose(const struct model *m, const struct explain_wish *wish,
                       struct explain_moment moments[EXPLAIN_MOST]);
 

@@ -27,7 +27,7 @@ struct seen_heaps {
     uint32_t threads;
 };
 
-/* s begins zeroed; false without memory, then it is to be released all the same. */
+/* s begins zeroed; false without memory, then it is to be released anyway. */
 bool seen_heaps_begin(struct seen_heaps *s, uint32_t threads);
 void seen_heaps_release(struct seen_heaps *s);
 

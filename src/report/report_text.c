@@ -437,12 +437,14 @@ static int print_biggest(const struct run *r, struct trace *t, struct suppressio
 {
     const struct report_options *o = r->o;
     const struct trace_image *image = &r->info->images[r->biggest_image];
-    const bool any = has_anything(model_totals(r->biggest)), whole = !o->by_given && any,
-               explains = any && (whole || o->at), few = o->top <= TREES_BESIDE;
+    const bool any = has_anything(model_totals(r->biggest)),
+               measured = image->split_count && !selection_filters(r->selection),
+               whole = !o->by_given && any, sizes = !o->by_given && (any || measured),
+               explains = (any || measured) && (sizes || o->at), few = o->top <= TREES_BESIDE;
     struct written trees = {0};
     int status = 0;
     print_totals(r);
-    if (whole) {
+    if (sizes) {
         section_timeline(r->page, r->biggest);
         section_resident(r->page, r->biggest);
     }

@@ -318,6 +318,7 @@ static struct more {
 } more[MORE];
 static uint32_t more_count;
 static const char *allocator = "glibc 2.36";
+static bool measured; /* the process that has no events */
 
 struct live {
     uint32_t slot, thread;
@@ -441,6 +442,14 @@ static void make(struct trace *t)
     images[2].command = other_command;
     images[2].exe = "";
     images[2].end_how = MLW_END_EXEC;
+    if (measured) {
+        images[2].start_ns = images[0].start_ns;
+        images[2].end_ns = images[0].end_ns;
+        images[2].splits = splits;
+        images[2].split_count = sizeof splits / sizeof *splits;
+        images[2].resident = resident;
+        images[2].resident_count = sizeof resident / sizeof *resident;
+    }
     t->info = (struct trace_info){.file_bytes = 123456,
                                   .sealed = true,
                                   .damaged_bytes = 17,
@@ -522,7 +531,8 @@ static bool set(struct report_options *o, const char *name, const char *text)
                  {"plots", &o->plots},
                  {"numbers", &o->numbers},
                  {"heap", &o->heap},
-                 {"bold", &o->bold}};
+                 {"bold", &o->bold},
+                 {"measured", &measured}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!strcmp(name, numbers[i].name)) {
             *numbers[i].to = v;

@@ -58,6 +58,18 @@ class Golden(unittest.TestCase):
         self.assertIn(b"No call passes the filters.", run("text", "function=none of these"))
         self.assertIn(b"No allocation call of it was recorded.", run("text", "pid=104"))
 
+    def test_no_call_but_a_size(self):
+        """Shared memory, an allocator of its own: what is resident is explained all the same."""
+        text = run("text", "pid=104", "measured=1").decode()
+        self.assertIn("No allocation call of it was recorded.", text)
+        self.assertIn("Resident   5.7 MB at most", text)
+        self.assertIn("Resident against live where most is resident", text)
+        self.assertRegex(text, r"2\.1 MB +anonymous mappings that are not blocks")
+        self.assertNotIn("after the peak", text)
+        e = report("pid=104", "measured=1")["processes"][0]["explained"][0]
+        self.assertEqual(sum(part["bytes"] for part in e["parts"]), e["rss_bytes"])
+        self.assertNotIn("Resident against live", run("text", "pid=104", "measured=1", "function=none").decode())
+
 
 class Json(unittest.TestCase):
     def test_contract_and_sums(self):
