@@ -85,7 +85,7 @@ static enum present_found next_entry(struct present *p, uint64_t at, uint64_t en
         if (got < (ssize_t)sizeof *entries)
             break;
         for (size_t i = 0; i < (size_t)got / sizeof *entries && at < end; i++, at += page) {
-            const bool there = entries[i] & PRESENT_ENTRY_THERE;
+            const bool there = present_entry_there(entries[i]);
             if (there && !begun)
                 *from = at;
             if (begun && !there)
@@ -137,7 +137,7 @@ bool present_all(const struct present *p, uint64_t at, uint64_t bytes)
             (ssize_t)(want * sizeof *entries))
             return false;
         for (size_t i = 0; i < want; i++, at += page)
-            if (!(entries[i] & PRESENT_ENTRY_THERE))
+            if (!present_entry_there(entries[i]))
                 return false;
     }
     return true;

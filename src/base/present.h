@@ -33,8 +33,22 @@ struct present_scan {
     uint64_t category_inverted, category_mask, category_any, return_mask;
 };
 
-/* In an entry of the pagemap: the page is in memory or swapped. */
-#define PRESENT_ENTRY_THERE ((uint64_t)3 << 62)
+/* In an entry of the pagemap: the page is in memory; it is swapped; it is guarded
+ * (MADV_GUARD_INSTALL), which Linux says with "swapped", and it holds nothing. Linux before 6.15
+ * does not say the latter, and such a page cannot be read. */
+#define PRESENT_ENTRY_HERE    ((uint64_t)1 << 63)
+#define PRESENT_ENTRY_SWAPPED ((uint64_t)1 << 62)
+#define PRESENT_ENTRY_GUARDED ((uint64_t)1 << 58)
+
+static inline bool present_entry_swapped(uint64_t entry)
+{
+    return (entry & (PRESENT_ENTRY_SWAPPED | PRESENT_ENTRY_GUARDED)) == PRESENT_ENTRY_SWAPPED;
+}
+
+static inline bool present_entry_there(uint64_t entry)
+{
+    return entry & PRESENT_ENTRY_HERE || present_entry_swapped(entry);
+}
 
 /* Asks a pagemap. How many ranges were found; -1 with errno. Sets s->bytes. */
 int present_ask(int fd, struct present_scan *s);

@@ -345,7 +345,7 @@ static int marked(struct cold *c, int fd, const struct target_region *r, struct 
         if (n < (ssize_t)sizeof *entries)
             return error_system(err, "read which pages process %d wrote", (int)c->pid);
         for (size_t i = 0; i < (size_t)n / sizeof *entries; i++, at += TARGET_PAGE_BYTES)
-            if (entries[i] & PRESENT_ENTRY_THERE && entries[i] & ENTRY_DIRTY &&
+            if (present_entry_there(entries[i]) && entries[i] & ENTRY_DIRTY &&
                 add_written(c, at, at + TARGET_PAGE_BYTES))
                 return error_memory(err);
     }

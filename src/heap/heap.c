@@ -314,6 +314,11 @@ static void doubt_reading(struct reading *r)
     doubt_number(r, r->t->cut_regions, TARGET_REGIONS_MAX, "mappings");
     doubt_number(r, r->t->cut_threads, TARGET_THREADS_MAX, "threads");
     doubt_number(r, r->t->cut_modules, MODULES_MAX, "programs and libraries");
+    if (r->t->unread)
+        walk_doubt(&r->h->walk,
+                   "%" PRIu64 " bytes of its memory could not be read, at 0x%" PRIx64
+                   " and maybe elsewhere, which may refer to blocks",
+                   r->t->unread, r->t->unread_at);
     if (!r->t->cut)
         return;
     target_note(r->t, "not all of its files were read where their pages are not in memory");

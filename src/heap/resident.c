@@ -19,9 +19,6 @@ enum {
     KEPT_MOST = 1 << 14 /* parts, of 8 KiB */
 };
 
-#define PRESENT ((uint64_t)1 << 63)
-#define SWAPPED ((uint64_t)1 << 62)
-
 struct part {
     uint64_t here[PART_PAGES / 64], swapped[PART_PAGES / 64];
 };
@@ -74,7 +71,9 @@ static enum resident_state ask_page(const struct resident *r, uint64_t address)
     if (pread(r->present.fd, &entry, sizeof entry,
               (off_t)((address >> PAGE_SHIFT) * sizeof entry)) != sizeof entry)
         return RESIDENT_HERE;
-    return entry & PRESENT ? RESIDENT_HERE : entry & SWAPPED ? RESIDENT_SWAPPED : RESIDENT_NOT;
+    return entry & PRESENT_ENTRY_HERE     ? RESIDENT_HERE
+           : present_entry_swapped(entry) ? RESIDENT_SWAPPED
+                                          : RESIDENT_NOT;
 }
 
 /* A part of which the kernel does not say all counts as here. */
@@ -94,9 +93,9 @@ static struct part *ask(struct resident *r, uint64_t number)
             break;
         }
         for (size_t k = 0; k < (size_t)n / sizeof *entries && i < PART_PAGES; k++, i++) {
-            if (entries[k] & PRESENT)
+            if (entries[k] & PRESENT_ENTRY_HERE)
                 set(part->here, i);
-            if (entries[k] & SWAPPED)
+            if (present_entry_swapped(entries[k]))
                 set(part->swapped, i);
         }
     }

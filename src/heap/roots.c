@@ -173,8 +173,8 @@ static void scan_range(struct finding *f, uint64_t start, uint64_t end, const st
             f->r->cut = true;
             return;
         }
-        size_t have = target_read(f->t, start, f->window, want);
-        spend(f, have + TARGET_PAGE_BYTES);
+        size_t have = target_read_past(f->t, start, f->window, want);
+        spend(f, want + TARGET_PAGE_BYTES);
         for (size_t i = 0; i < have / 8 && !f->failed; i++) {
             uint64_t v = f->window[i];
             if (v - b->low >= b->high - b->low)
@@ -188,8 +188,7 @@ static void scan_range(struct finding *f, uint64_t start, uint64_t end, const st
                 add_reference(f, block);
             sight(f, at, block, f->window + i, have / 8 - i);
         }
-        /* A hole: go on behind the page that cannot be read. */
-        start = have == want ? start + want : ((start + have) | (TARGET_PAGE_BYTES - 1)) + 1;
+        start += want;
     }
 }
 

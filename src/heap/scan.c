@@ -195,7 +195,7 @@ static int scan_small(struct scanning *g, struct piece *p, struct batch *k, uint
     uint64_t end = b->address[p->end - 1] + blocks_whole_bytes(b, p->end - 1);
     if (b->kind[p->end - 1] != BLOCK_EXACT) /* its neighbor's size stands behind */
         end -= 8;
-    size_t have = target_read(g->t, start, room, end - start);
+    size_t have = target_read_past(g->t, start, room, end - start);
     k->shift = start - (uint64_t)room;
     for (uint32_t i = p->first; i < p->end; i++) {
         uint64_t at = b->address[i] - start, bytes = blocks_bytes(b, i);
@@ -219,15 +219,14 @@ static int scan_large(struct scanning *g, struct piece *p, struct batch *k, uint
         return 0;
     while ((at = first ? at : target_next(g->t, at, end)) < end) {
         uint64_t want = end - at < PIECE_BYTES ? end - at : PIECE_BYTES;
-        size_t have = target_read(g->t, at, room, want);
+        size_t have = target_read_past(g->t, at, room, want);
         if (have / 8 && first)
             g->s->mark[p->first] = mark_of(g, (const uint64_t *)room, have / 8);
         first = false;
         k->shift = at - (uint64_t)room;
         if (scan_words(g, p, k, p->first, (const uint64_t *)room, have / 8) || flush(g, p, k))
             return -1;
-        at = have == want ? at + want
-                          : (at + have + TARGET_PAGE_BYTES) & ~(uint64_t)(TARGET_PAGE_BYTES - 1);
+        at += want;
     }
     return 0;
 }

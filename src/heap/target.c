@@ -149,6 +149,33 @@ size_t target_read(struct target *t, uint64_t address, void *into, size_t bytes)
     return t->ops->read(t, address, into, bytes);
 }
 
+/* Notes that the page cannot be read, if it should be there. A core has said so already. */
+static void note_unread(struct target *t, uint64_t address, uint64_t bytes)
+{
+    const struct target_region *r = target_region_at(t, address);
+    if (t->source == TARGET_CORE || !r || !(r->flags & REGION_WRITE) ||
+        r->flags & (REGION_SHARED | REGION_SPECIAL) || target_page(t, address) == RESIDENT_NOT)
+        return;
+    t->unread += bytes;
+    t->unread_at = address;
+}
+
+size_t target_read_past(struct target *t, uint64_t address, void *into, size_t bytes)
+{
+    size_t done = target_read(t, address, into, bytes), have = done;
+    while (done < bytes) {
+        const uint64_t at = address + done, next = (at | (TARGET_PAGE_BYTES - 1)) + 1;
+        const size_t left = bytes - done, hole = next - at < left ? (size_t)(next - at) : left;
+        note_unread(t, at, hole);
+        memset((uint8_t *)into + done, 0, hole);
+        done += hole;
+        const size_t got = target_read(t, address + done, (uint8_t *)into + done, bytes - done);
+        done += got;
+        have = got ? done : have;
+    }
+    return have;
+}
+
 uint64_t target_next(struct target *t, uint64_t at, uint64_t end)
 {
     return t->ops->next && at < end ? t->ops->next(t, at, end) : at;

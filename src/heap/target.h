@@ -82,7 +82,9 @@ struct target {
     bool cut_threads;     /* the same of TARGET_THREADS_MAX */
     bool cut_modules;     /* the same of MODULES_MAX, or of MODULES_TRIED_MAX */
     _Atomic bool unasked; /* there was more to ask for than PRESENT_PAGES_MOST */
-    const char *refused;  /* why there is no snapshot, when there could have been; static */
+    _Atomic uint64_t unread;    /* bytes that target_read_past could not read */
+    _Atomic uint64_t unread_at; /* where some of them are */
+    const char *refused;        /* why there is no snapshot, when there could have been; static */
     struct target_region *regions;
     size_t region_count, region_room;
     struct target_thread *threads;
@@ -130,6 +132,11 @@ void target_close(struct target *t); /* NULL is fine */
 
 /* How many bytes could be read, from the first on. */
 size_t target_read(struct target *t, uint64_t address, void *into, size_t bytes);
+
+/* The same, and goes on behind a page that cannot be read: such pages are zeros in `into`. They are
+ * counted in `unread` where there is something that the process may have written there. How many
+ * bytes there are up to the last page that could be read. */
+size_t target_read_past(struct target *t, uint64_t address, void *into, size_t bytes);
 
 /* The first address in [at, end) at which there may be something other than zeros and what files
  * hold, or end: what a process reserved and never used is passed at once. */

@@ -110,6 +110,16 @@ class Cold(HeapTest):
         self.assertEqual([(s["blocks"], s["cold_bytes"]) for s in fill], [(COLD, COLD * BYTES)])
         self.assertIn("main", [f["function"] for f in fill[0]["frames"]])
 
+    def test_guarded(self):
+        """The kernel says of a guarded page that it is swapped: it holds nothing."""
+        victim = self.start(tool("victim_guarded"))
+        if victim.line == "ready 0":
+            self.skipTest("MADV_GUARD_INSTALL (Linux 6.13)")
+        self.assertEqual(field(victim.pid, "status", "VmSwap:"), [["0", "kB"]])
+        cold = json.loads(self.finish(self.begin(victim, "--json")))["cold"]
+        self.assertEqual(cold["swapped_bytes"], 0)
+        self.assertEqual(sum(r["cold_blocks"] for r in cold["roots"] if r["root"] == "(unreachable)"), 0)
+
     def test_text(self):
         victim = self.victim()
         p = self.begin(victim, "--by", "root")

@@ -91,6 +91,17 @@ class Exact(Checked):
         _, rest = self.blocks(p.pid)
         self.assertRegex(rest["verified"], "^0 where the main heap goes on behind 0x[0-9a-f]+ is not known")
 
+    def test_guarded(self):
+        """Pages of blocks are guarded, as those of coroutines' stacks: what lies above them is read."""
+        p = self.start(tool("victim_guarded"))
+        blocks = int(p.line.split()[1])
+        if not blocks:
+            self.skipTest("MADV_GUARD_INSTALL (Linux 6.13)")
+        document = self.heap_json(p.pid)
+        self.assertTrue(document["verified"], document.get("reason"))
+        self.assertGreaterEqual(document["blocks"], blocks)
+        self.assertEqual((document["unreachable_blocks"], document["unreachable_bytes"]), (0, 0))
+
     def test_while_it_runs(self):
         p = self.victim(3, 3000, "churn")
         known, _ = self.truth(os.path.join(self.folder, "truth"))
