@@ -141,6 +141,10 @@ static int explain(struct http_server *h, CURLcode code, long status, struct err
     char line[ANSWER_WORDS];
     if (buffer_failed(h->answer.body))
         return error_memory(err);
+    if (answer_head_is_long(&h->answer))
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "%.200s: the answer's headers are longer than %zu bytes", h->shown,
+                         h->answer.headers_most);
     if (code == CURLE_WRITE_ERROR)
         return error_set(err, ERROR_UNSUPPORTED, "%.200s: the answer is longer than %zu bytes",
                          h->shown, h->answer.most);

@@ -242,6 +242,10 @@ static enum objects_status explain(struct objects *s, CURLcode code, struct erro
         error_memory(err);
     else if (s->stopped)
         error_set(err, ERROR_UNSUPPORTED, "%.200s%s: broken off", s->shown, s->name);
+    else if (answer_head_is_long(&s->answer))
+        error_set(err, ERROR_UNSUPPORTED,
+                  "%.200s%s: the answer's headers are longer than %zu bytes", s->shown, s->name,
+                  s->answer.headers_most);
     else if (code == CURLE_WRITE_ERROR)
         error_set(err, ERROR_UNSUPPORTED, "%.200s%s: the answer is longer than it may be (%zu)",
                   s->shown, s->name, s->answer.most);

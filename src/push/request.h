@@ -58,6 +58,11 @@ void request_drop_headers(struct curl_slist **list);
 
 /* Before a try. What an earlier try appended to the body is taken away. */
 void answer_begin(struct answer *a);
+/* Whether a try ended because of its headers. */
+static inline bool answer_head_is_long(const struct answer *a)
+{
+    return a->headers_seen > a->headers_most;
+}
 /* The first line of the body, without what a terminal would act on. */
 void answer_line(const struct answer *a, char line[ANSWER_WORDS]);
 

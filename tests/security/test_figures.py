@@ -1,8 +1,13 @@
 """Files, servers and clients that claim more than they have: each command in a control group that would kill it for
 more than docs/security.md says, with a bound on the processor's time."""
+import contextlib
+import http.client
 import os
+import signal
+import socket
+import subprocess
 import sys
-import tempfile
+import time
 import unittest
 
 import attack
@@ -10,9 +15,22 @@ import figures
 import hostile_cores
 import hostile_files
 import hostile_recordings
+import hostile_server
 from attack import MALLOW
 
 CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "heap", "corpus")
+
+
+def answered(port):
+    """The status of an answer to a client that means well: 200, or the last one."""
+    begun, status = time.monotonic(), None
+    while status != 200 and time.monotonic() - begun < attack.PATIENCE:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            c.request("GET", "/report.json")
+            status = c.getresponse().status
+            c.close()
+    return status
 
 
 class Files(attack.Attack):
@@ -77,6 +95,58 @@ class Files(attack.Attack):
                 self.assertIn(done.returncode, (0,) if row.startswith("report") else (0, 1, 2), (kind, row, done.stderr))
                 if row == "report":
                     self.assertEqual("forked through more than 4,096" in done.stdout, kind == "generations", kind)
+
+    def test_servers(self):
+        recording = self.root + "/r.mlw"
+        self.mallow("record", "-q", "-o", recording, "--", "true")
+        patience = ("--retry=0", "--timeout=2s")
+        for row, line, answers in (
+                ("pull", ("pull", *patience, "-o", self.root + "/p.mlw", "URL/r.mlw"), hostile_server.QUICK + hostile_server.SLOW),
+                ("push", ("push", *patience, "--to", "URL/x", recording), hostile_server.QUICK + hostile_server.SLOW),
+                ("push --segments", ("push", "--segments", *patience, "--to", "URL/x/", recording), hostile_server.QUICK),
+                ("fleet --store URL", ("fleet", "--store", "URL/db", "report"), hostile_server.QUICK),
+                ("fleet --store URL", ("fleet", "--store", "URL/db", "load", recording), hostile_server.QUICK)):
+            for answer in answers:
+                with hostile_server.Server(answer) as server:
+                    done = figures.run(self, row, answer.__name__, MALLOW, *(part.replace("URL", server.url) for part in line))
+                self.assertEqual(done.returncode, 1, (row, answer.__name__))
+                if answer == hostile_server.endless_headers and row != "push":
+                    self.assertIn("the answer's headers are longer than 65536 bytes", done.stderr)
+
+    @staticmethod
+    def end(process):
+        """And the program that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def test_clients(self):
+        """Of a page for a browser and of its figures: many that come slowly, ask again and again and never read."""
+        group = figures.group_of(self, "watch --listen")
+        watch = subprocess.Popen(group.command(MALLOW, "watch", "--listen", "127.0.0.1:0", "--every", "1000h", "--", "sleep", "1000"),
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                 start_new_session=True)
+        self.addCleanup(watch.stderr.close)
+        self.addCleanup(self.end, watch)
+        line = ""
+        while not line.startswith("listening on ") and watch.poll() is None:
+            line = watch.stderr.readline()
+            if "no libmicrohttpd" in line:
+                attack.loudly(line)
+        port = int(line.split(":")[-1].strip("/\n"))
+        self.assertEqual(answered(port), 200)
+        get = b"GET %s HTTP/1.1\r\nHost: localhost\r\n"
+        with contextlib.ExitStack() as clients:
+            for i in range(600):
+                s = clients.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+                s.setblocking(False)
+                with contextlib.suppress(OSError):
+                    s.send((get % (b"/", b"/report.json")[i % 2])[:30] if i % 3 else
+                           (get % (b"/", b"/report.json", b"/debug/pprof/heap")[i % 9 // 3] + b"\r\n") * 2000)
+            self.assertEqual(answered(port), 200)
+        figures.note("watch --listen", "600 clients", group)
+        watch.send_signal(signal.SIGTERM)
+        self.assertIn(watch.wait(attack.PATIENCE), (0, 143, -15))
 
 
 if __name__ == "__main__":
