@@ -3,6 +3,7 @@ under `record`, `watch`, `watch --guard all` and the library of `probe arenas`, 
 import os
 import re
 import subprocess
+import unittest.mock
 
 from mallowtest import Case, MALLOW, main, run, victim
 
@@ -69,6 +70,15 @@ class Attached(Calling):
                     os.unlink(self.file)
 
 
+class Locked(Attached):
+    """The child of a fork, while another thread was inside the dynamic linker (tests/victims/locked_fork.c): its lock is held
+    there for good. Before, the child waited for it in its first call of malloc, and in its first exec."""
+
+    def test_fork(self):
+        self.as_alone([victim("locked_fork")], TOOLS)
+        self.as_alone_attached([victim("locked_fork")])
+
+
 class Processor(Attached):
     """The registers of floating point keep what a program has in them; string instructions go as they went."""
     TOOLS = [["record"], ["watch", "--period", "100"], ["watch", "--guard", "all", "--period", "100"], ["arenas"]]
@@ -103,7 +113,9 @@ class Stacks(Attached):
         self.as_alone_attached([victim("calling"), "small", "4096"])
 
     def test_alternate(self):
-        self.as_alone([victim("calling"), "altstack", "2560"], self.TOOLS)
+        """Its functions are bound before: the dynamic linker puts registers that grow with the processor on that stack."""
+        with unittest.mock.patch.dict(os.environ, LD_BIND_NOW="1"):
+            self.as_alone([victim("calling"), "altstack", "2560"], self.TOOLS)
 
     def used(self, err):
         return {k: int(n) for k, n in re.findall(r"(first|all|many|thread|fork) (\d+)", err.decode())}

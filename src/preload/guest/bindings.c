@@ -106,6 +106,8 @@ void *next_symbol(const char *name)
 {
     void *f = bindings_original(name);
     if (!f)
+        f = next_later(name);
+    if (!f)
         f = module_behind(name);
     return f ? f : dlsym(RTLD_NEXT, name);
 }

@@ -95,9 +95,9 @@ Elf64_Sym *module_default(const struct module *m, const char *name)
 }
 
 struct search {
-    const char *name;
+    struct module_wanted *list;
+    unsigned count, found;
     bool behind; /* our module has been passed */
-    void *found;
 };
 
 static int search_in(struct dl_phdr_info *info, size_t size, void *arg)
@@ -110,20 +110,32 @@ static int search_in(struct dl_phdr_info *info, size_t size, void *arg)
         s->behind = true;
         return 0;
     }
-    const Elf64_Sym *f = s->behind && module_read(info, &m) ? module_default(&m, s->name) : 0;
-    if (f)
-        s->found = (void *)(info->dlpi_addr + f->st_value);
-    return f != 0;
+    if (!s->behind || !module_read(info, &m))
+        return 0;
+    for (unsigned i = 0; i < s->count; i++) {
+        const Elf64_Sym *f = s->list[i].found ? 0 : module_default(&m, s->list[i].name);
+        if (f) {
+            s->list[i].found = (void *)(info->dlpi_addr + f->st_value);
+            s->found++;
+        }
+    }
+    return s->found == s->count;
 }
 
-void *module_behind(const char *name)
+void module_behind_all(struct module_wanted *list, unsigned count)
 {
-    struct search s = {.name = name};
+    struct search s = {.list = list, .count = count};
 #ifdef MALLOW_ATTACHED
     s.behind = true;
 #endif
     dl_iterate_phdr(search_in, &s);
-    return s.found;
+}
+
+void *module_behind(const char *name)
+{
+    struct module_wanted one = {.name = name};
+    module_behind_all(&one, 1);
+    return one.found;
 }
 
 uint32_t module_symbols(const struct module *m)

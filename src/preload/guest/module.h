@@ -44,6 +44,13 @@ HIDDEN uint64_t module_word(const struct module *m, const Elf64_Rela *r);
  * asked for its address. In place of dlsym, which takes back what dlerror has to say. */
 HIDDEN void *module_behind(const char *name);
 
+/* The same of several, in one walk. */
+struct module_wanted {
+    const char *name;
+    void *found;
+};
+HIDDEN void module_behind_all(struct module_wanted *list, unsigned count);
+
 /* Pages that are writable for our sake, and what became of the writing. Zero to begin with. */
 struct module_pages {
     uint64_t start, end; /* end 0: none */

@@ -209,10 +209,33 @@ void *next_behind(void **member)
     return found;
 }
 
+/* ---- functions that are needed later ---- */
+
+/* In the child of a fork a thread that is not there may hold the dynamic linker's lock for good, so
+ * nothing may be searched for there: these are found at the beginning. They are what our entries
+ * forward to, between fork and exec too. */
+static struct module_wanted later[] = {
+    {"dlclose", 0}, {"execve", 0},      {"execveat", 0},     {"execvpe", 0},    {"fexecve", 0},
+    {"fork", 0},    {"malloc_trim", 0}, {"mallopt", 0},      {"mlockall", 0},   {"posix_spawn", 0},
+    {"prctl", 0},   {"prlimit", 0},     {"posix_spawnp", 0}, {"quick_exit", 0}, {"setrlimit", 0},
+    {"signal", 0},  {"sigaction", 0},   {"syscall", 0},      {"sysv_signal", 0}};
+
+static void find_later(void) { module_behind_all(later, sizeof later / sizeof *later); }
+
+void *next_later(const char *name)
+{
+    for (unsigned i = 0; i < sizeof later / sizeof *later; i++)
+        if (!strcmp(later[i].name, name))
+            return later[i].found;
+    return 0;
+}
+
 /* bindings.c has its own: RTLD_NEXT would find ours. */
 __attribute__((weak)) void *next_symbol(const char *name)
 {
-    void *f = module_behind(name);
+    void *f = next_later(name);
+    if (!f)
+        f = module_behind(name);
     return f ? f : dlsym(RTLD_NEXT, name);
 }
 
@@ -405,6 +428,7 @@ bool next_resolve(void)
         find(NEXT_FIRST); /* once more: frees that text, unrecorded as it was made */
     }
     find_stand_ins();
+    find_later();
     struct next_functions chosen = real;
     if (boot_used) {
         chosen.free = mixed_free;

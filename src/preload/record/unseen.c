@@ -42,9 +42,12 @@ static void look_at_namespaces(struct mlw_process *p)
 void unseen_begin(void)
 {
     struct mlw_process *p = recorder.process;
-    guest_namespaces_begin();
+    const bool first =
+        !recorder.forked_from; /* in a fork, the linker's lock may be held for good */
+    if (first)
+        guest_namespaces_begin();
     strcpy(p->unseen_allocator, next_facts.name);
-    if (!recorder.attached)
+    if (first && !recorder.attached)
         past_begin();
     if (recorder.misses_jemalloc)
         p->unseen |= 1u << MLW_UNSEEN_JEMALLOC;
