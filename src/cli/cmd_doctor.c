@@ -1,12 +1,19 @@
 /* cmd_doctor.c - `mallow doctor`: prints what inspect/ finds of this machine and of a program. */
 #include <errno.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/human.h"
 #include "cli/command.h"
 #include "cli/doctor_show.h"
 #include "heap/heap.h"
+#include "inject/inject.h"
+#include "inspect/library.h"
 #include "push/push.h"
 #include "watch/left.h"
 
@@ -22,6 +29,51 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
+/* Whether a process of this user's could get the library: one that is made for it. */
+static bool injects(struct error *err)
+{
+    char library[PATH_MAX];
+    if (inspect_find_library("libmallow-attach-record.so", library, err))
+        return false;
+    const struct inject_options o = {.library = library};
+    const pid_t child = fork();
+    if (!child) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    const bool can =
+        child > 0 ? !inject_check(child, &o, err) : error_system(err, "cannot fork") == 0;
+    if (child > 0) {
+        kill(child, SIGKILL);
+        while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    return can;
+}
+
+/* A process that runs is recorded by the library or from the kernel's side: where one cannot be,
+ * the reason is said, and the other one works. */
+static void add_injection(struct probe_cap *c)
+{
+    struct error err = {0};
+    char was[sizeof c->why];
+    const bool can = injects(&err);
+    snprintf(was, sizeof was, "%s", c->why);
+    if (can && c->works)
+        return;
+    if (can) {
+        c->works = c->partly = true;
+        snprintf(c->detail, sizeof c->detail,
+                 "a process of this user that runs already can be recorded, by the library in it");
+        snprintf(c->why, sizeof c->why, "not from the kernel's side (--how probe): %.270s", was);
+    } else if (c->works) {
+        c->partly = true;
+        snprintf(c->why, sizeof c->why, "from the kernel's side alone: %.140s%s%.120s", err.text,
+                 *was ? "; " : "", was);
+    }
+}
+
 /* What the probes stand on, behind the other facts. */
 static void add_probe_facts(struct doctor_findings *s, bool recordings)
 {
@@ -30,6 +82,8 @@ static void add_probe_facts(struct doctor_findings *s, bool recordings)
     if (recordings)
         n += probe_caps_recording(caps + n, PROBE_CAPS_MAX - n);
     for (size_t i = 0; i < n; i++) {
+        if (!strcmp(caps[i].name, "record-p"))
+            add_injection(&caps[i]);
         struct machine_fact *f = &s->facts[s->fact_count++];
         *f = (struct machine_fact){.name = caps[i].name,
                                    .status = caps[i].partly  ? MACHINE_LIMITED

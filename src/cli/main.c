@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "cli/command.h"
+#include "record/lend.h"
 
 const struct command *command_find(const char *name)
 {
@@ -119,6 +120,8 @@ int main(int argc, char **argv)
         text_printf(stderr, "mallow: cannot write to standard output: %s\n", strerror(errno));
         return EXIT_FAILED;
     }
+    if (!strcmp(name, LEND_COMMAND))
+        lend_main(); /* this program, executed anew by itself */
     const struct command *c = command_find(name);
     if (c)
         return run_command(c, argc - 1, argv + 1);

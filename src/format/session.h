@@ -106,7 +106,7 @@ struct mlw_process {  /* 1024 bytes */
     uint64_t start_clock;
     uint64_t lost_sink, lost_buffer, lost_nested; /* atomic counts of calls */
     uint64_t lost_bound; /* the same: kept back, so that the file stays within bound_bytes */
-    uint64_t reserved0;
+    uint64_t before;     /* attached: bytes of its allocator that were in use then, or UINT64_MAX */
     uint64_t private_bytes;    /* the recorder's own private memory, in use (for the split) */
     uint32_t windows;          /* atomic: how many of window[] are valid */
     uint32_t threads;          /* atomic: next thread number */
@@ -129,7 +129,7 @@ struct mlw_process {  /* 1024 bytes */
                           the library */
     char unjoined_path[124]; /* of the first; cut */
     uint32_t undescribed;    /* it could not write its PROCESS chunk; set before LIVE */
-    uint32_t reserved2;
+    uint32_t attached;       /* it ran before */
 };
 
 /* mlw_chunk.slot_state. The parent recognizes thread stacks by mlw_chunk.thread_pointer. */

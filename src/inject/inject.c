@@ -136,6 +136,15 @@ enum attempt {
     ATTEMPT_FAILED
 };
 
+/* What others write to memory that the library believes must not reach further than they do. */
+static bool may_share(const struct work *w, pid_t tid)
+{
+    struct trust_credentials now;
+    const struct trust_credentials *with = w->o ? w->o->shared_with : NULL;
+    return !with || (trust_credentials_of(w->pid, tid, &now) && now.user == with->user &&
+                     now.group == with->group);
+}
+
 /* Tries to borrow this thread. Held: it stands at a safe point, prepared. */
 static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
 {
@@ -157,6 +166,11 @@ static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
     if (!handle_same(&w->target.handle, tid)) {
         borrow_end(b);
         return ATTEMPT_CHANGED;
+    }
+    if (!may_share(w, tid)) {
+        borrow_end(b);
+        reasons_refuse(w->pid, INJECT_RIGHTS, NULL, err);
+        return ATTEMPT_FAILED;
     }
     w->why = b->thread.signal                            ? "a signal is on its way to it"
              : waits && !safe_wait(&b->thread.registers) ? "it waits, perhaps for or under a lock"

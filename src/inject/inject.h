@@ -28,13 +28,17 @@
 
 #include "base/error.h"
 #include "format/attach.h"
+#include "trust/process.h"
 
 struct inject_options {
-    const char *library;  /* absolute path */
-    const char *preload;  /* of the one for programs that it starts; NULL: not followed */
-    uint64_t period;      /* of samples, bytes; 0: the default */
-    pid_t reader;         /* of the samples, from the beginning; 0: it enters itself later */
-    const char *session;  /* of a recording: the path of its shared memory; else NULL */
+    const char *library; /* absolute path */
+    const char *preload; /* of the one for programs that it starts; NULL: not followed */
+    uint64_t period;     /* of samples, bytes; 0: the default */
+    pid_t reader;        /* of the samples, from the beginning; 0: it enters itself later */
+    const char *session; /* of a recording: the path of its shared memory; else NULL */
+    /* The user who may write to that shared memory: a thread that may do more is not borrowed.
+     * NULL: only users who may do more than the process. */
+    const struct trust_credentials *shared_with;
     uint64_t patience_ns; /* how long to look for a thread that can be borrowed; 0: 15 s, up to 60 s
                              where so few could be looked at that it says nothing */
 };

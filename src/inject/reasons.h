@@ -24,6 +24,8 @@
       PROBE_RECORDS ", or " START_AGAIN)                                                           \
     X(SHADOWED, "has a shadow stack, on which a borrowed thread would not return", START_AGAIN)    \
     X(USER, "belongs to another user", "be that user, or root")                                    \
+    X(RIGHTS, "may do more than its user: it has capabilities, or other ids to change to",         \
+      "be that user, or " PROBE_RECORDS)                                                           \
     X(HIDDEN, "may not be traced: it is not dumpable (it changed its user, or prctl)", "be root")  \
     X(FORBIDDEN, "may not be traced here (kernel.yama.ptrace_scope)",                              \
       "be root, or set that to 0 for the moment")                                                  \

@@ -92,7 +92,8 @@ extern HIDDEN struct next_facts next_facts;
 HIDDEN void *next_behind(void **member);
 /* What dlsym(RTLD_NEXT, name) would find, for functions that we forward; dlerror is left alone. */
 HIDDEN void *next_symbol(const char *name);
-/* The same, of what was searched for at the beginning; NULL: not that name, or not yet. */
+/* The same, of the names that were searched for at the beginning; NULL: not that one, or not yet.
+ */
 HIDDEN void *next_later(const char *name);
 /* The same in a library that is loaded already, wherever; NULL when it is not. */
 HIDDEN void *next_loaded(const char *library, const char *name);

@@ -43,6 +43,10 @@ static void describe(struct recording *r, struct image *m, uint64_t now_ns)
     tlv_put_u32(&t, MLW_TLV_PAGE_BYTES, (uint32_t)r->page_bytes);
     if (e->forked_from)
         tlv_put(&t, MLW_TLV_FORKED_FROM, &e->forked_from, sizeof e->forked_from);
+    if (e->attached) {
+        const uint64_t before[2] = {UINT64_MAX, e->before};
+        tlv_put(&t, MLW_TLV_ATTACHED, before, sizeof before);
+    }
     if (proc_link(m->pid, "exe", text, sizeof text) > 0)
         tlv_put_text(&t, MLW_TLV_EXE, text);
     const ssize_t n = proc_read(m->pid, "cmdline", text, sizeof text);

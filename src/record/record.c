@@ -22,8 +22,10 @@
 #include "base/proc.h"
 #include "draft.h"
 #include "inject/inject.h"
+#include "inject/reasons.h"
 #include "kernel_source.h"
 #include "launch/launch.h"
+#include "lend.h"
 #include "limit/groups.h"
 #include "loop.h"
 #include "record/image.h"
@@ -284,6 +286,8 @@ struct subject {
     pid_t pid;
     char name[PATH_MAX];
     uint64_t leave_until_ns; /* for all of its processes; 0: not known yet, or there is time */
+    bool is_others;          /* of a process that runs */
+    struct trust_credentials others;
 };
 
 static int start_program(struct subject *s, const struct launch_plan *plan, const struct shm *shm,
@@ -305,11 +309,9 @@ static int find_subject(struct subject *s, struct error *err)
     struct trust_process who;
     if (inject_check(o->pid, &inject, err) || trust_process(o->pid, &who, err))
         return -1;
-    if (who.uid[1] != geteuid()) /* root's: it could not open the shared memory */
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "process %d belongs to another user (%u): run mallow as that user, or use "
-                         "--how probe",
-                         (int)o->pid, (unsigned)who.uid[1]);
+    s->is_others = who.uid[1] != geteuid(); /* root's: it cannot open what we have open */
+    if (s->is_others && !trust_credentials_of(o->pid, o->pid, &s->others))
+        return reasons_refuse(o->pid, INJECT_RIGHTS, NULL, err);
     s->pid = o->pid;
     (void)proc_link(o->pid, "exe", s->name, sizeof s->name);
     return 0;
@@ -331,7 +333,8 @@ static int go(struct subject *s, const char *session_path, struct error *err)
     }
     const struct inject_options inject = {.library = o->attached,
                                           .preload = o->no_follow ? NULL : o->library,
-                                          .session = session_path};
+                                          .session = session_path,
+                                          .shared_with = s->is_others ? &s->others : NULL};
     struct inject_result done;
     if (inject_begin(o->pid, &inject, &done, err))
         return -1;
@@ -380,6 +383,7 @@ struct held {
     struct trust_place place;
     struct draft *draft; /* NULL: it is sealed at its end */
     char *preload, session_path[64];
+    struct lent lent;
     struct signals_before signals;
     struct limits_before limits;
 };
@@ -407,6 +411,14 @@ static int prepare_program(struct held *h, struct error *err)
     if (o->argv ? start_program(h->who, &plan, &h->r->shm, h->preload, h->session_path, err)
                 : find_subject(h->who, err))
         return -1;
+    const struct subject *who = h->who;
+    if (who->is_others) {
+        if (lend_begin(&h->lent, h->r->shm.fd, who->others.user, who->others.group, &h->limits,
+                       err))
+            return -1;
+        snprintf(h->session_path, sizeof h->session_path, "/proc/%d/fd/%d", (int)h->lent.holder,
+                 h->lent.fd);
+    }
     h->result->program_pid = h->who->pid;
     return 0;
 }
@@ -524,6 +536,7 @@ static void release_held(struct held *h)
     struct recording *r = h->r;
     if (r->sink.fd >= 0)
         close_written(r->sink.fd); /* and the lock: until here no reader seals it instead */
+    lend_end(&h->lent);
     trust_place_close(&h->place);
     free(h->preload);
     free(r->smaps.bytes);

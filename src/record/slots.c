@@ -62,10 +62,16 @@ static bool take(const struct mlw_chunk *slot, struct copy *c, bool *torn)
     if (bytes > PAYLOAD_ROOM)
         bytes = PAYLOAD_ROOM;
     memcpy(&c->head, slot, sizeof c->head);
-    if (c->head.magic != MLW_CHUNK_MAGIC || c->head.type != MLW_CHUNK_EVENTS ||
+    const bool is_process = c->head.type == MLW_CHUNK_PROCESS;
+    if (c->head.magic != MLW_CHUNK_MAGIC || (c->head.type != MLW_CHUNK_EVENTS && !is_process) ||
         c->head.header_bytes != sizeof c->head)
         return false;
     memcpy(c->payload, (const uint8_t *)slot + sizeof c->head, bytes);
+    c->head.flags = 0;
+    if (is_process) { /* of one that may not write the file; its readers check it */
+        c->head.payload_bytes = bytes;
+        return true;
+    }
     uint32_t calls, claimed = c->head.calls;
     c->head.payload_bytes =
         mlw_whole_rows(c->payload, bytes,
@@ -76,7 +82,6 @@ static bool take(const struct mlw_chunk *slot, struct copy *c, bool *torn)
     *torn = c->head.payload_bytes < bytes;
     if (*torn)
         c->head.lost_calls += claimed > calls && claimed <= PAYLOAD_ROOM / 4 ? claimed - calls : 1;
-    c->head.flags = 0;
     return c->head.payload_bytes != 0;
 }
 
@@ -121,7 +126,7 @@ static bool copy_in_use(struct mlw_chunk *slot, uint32_t *bytes, struct sink *si
     *bytes = __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE);
     /* The buffer may have left and begun anew meanwhile: then its rows are in the file, and the
      * copy may be of both. Rows torn for another reason are counted at the end. */
-    if (!take(slot, &c, &torn) || torn)
+    if (!take(slot, &c, &torn) || torn || c.head.type != MLW_CHUNK_EVENTS)
         return false;
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (state_of(slot) != MLW_SLOT_COPIED || is_changing(slot) ||
@@ -199,7 +204,7 @@ void slots_finish(struct slots *s, const struct shm *shm, struct sink *sink, uin
             struct mlw_chunk *slot = shm_slot(s->window[w], i);
             if (state_of(slot) == MLW_SLOT_FREE || !take(slot, &c, &torn) || c.head.image != image)
                 continue;
-            c.head.flags = MLW_CHUNK_RECOVERED;
+            c.head.flags = c.head.type == MLW_CHUNK_EVENTS ? MLW_CHUNK_RECOVERED : 0;
             sink_write(sink, &c.head, c.payload, c.head.payload_bytes);
             __atomic_store_n(&slot->slot_state, MLW_SLOT_FREE, __ATOMIC_RELEASE);
         }

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -96,6 +97,31 @@ bool trust_process_is_of(const struct trust_process *p, uid_t owner)
         if (p->uid[i] == owner)
             return true;
     return false;
+}
+
+/* The value that all ids of a field have. */
+static bool only_id(const char *status, const char *field, unsigned long *id)
+{
+    unsigned long all[4];
+    if (proc_status_numbers(status, field, all, 4) != 4)
+        return false;
+    *id = all[0];
+    return all[1] == *id && all[2] == *id && all[3] == *id;
+}
+
+bool trust_credentials_of(pid_t pid, pid_t tid, struct trust_credentials *c)
+{
+    char name[64], status[8192];
+    unsigned long user, group;
+    snprintf(name, sizeof name, "task/%d/status", (int)tid);
+    if (proc_read(pid, name, status, sizeof status) <= 0)
+        return false;
+    const char *may = proc_status_field(status, "CapPrm:");
+    if (!may || strtoull(may, NULL, 16) || !only_id(status, "Uid:", &user) ||
+        !only_id(status, "Gid:", &group))
+        return false;
+    *c = (struct trust_credentials){(uid_t)user, (gid_t)group};
+    return true;
 }
 
 /* Whether the descriptor is open for writing. */

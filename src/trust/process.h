@@ -32,6 +32,14 @@ unsigned trust_processes(bool (*each)(void *arg, const struct trust_process *p),
 /* Whether it still runs, or is a zombie: not another process of its id. */
 bool trust_process_lives(const struct trust_process *p);
 
+/* Nothing but this user and group: no capabilities, and no other id to change to. */
+struct trust_credentials {
+    uid_t user;
+    gid_t group;
+};
+/* What a thread of a process may do; false: it may do more than that, or is gone. */
+bool trust_credentials_of(pid_t pid, pid_t tid, struct trust_credentials *c);
+
 /* Whether a file of this owner may be the process's own: one of its users. */
 bool trust_process_is_of(const struct trust_process *p, uid_t owner);
 

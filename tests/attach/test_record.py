@@ -265,17 +265,5 @@ class Killed(unittest.TestCase):
             v.end()
 
 
-class Refused(unittest.TestCase):
-    """Beyond test_refused.py: root would record into memory that the user may not open."""
-
-    @unittest.skipUnless(os.geteuid() == 0, "only root can look at another user's process")
-    def test_another_user(self):
-        with Victim("sleeping", user=65534, group=65534) as v, tempfile.TemporaryDirectory() as folder:
-            status, out, err = mallow("record", "-p", str(v.pid), "--how", "inject", "-o", os.path.join(folder, "r.mlw"))
-            self.assertEqual((status, out), (1, ""), err)
-            self.assertIn("belongs to another user", err)
-            self.assertEqual(os.listdir(folder), [])
-
-
 if __name__ == "__main__":
     unittest.main()

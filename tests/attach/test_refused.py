@@ -154,6 +154,15 @@ class Refused(unittest.TestCase):
             self.assertIn(REASONS["FILTERED"][0], err)
             v.goes_on()
 
+    @unittest.skipUnless(ROOT, "only root can record another user's process")
+    def test_rights(self):
+        """Of `record` alone, which shares memory with that user."""
+        with Victim(command=["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=+net_raw",
+                             "--ambient-caps=+net_raw", os.environ["REFUSED"], "waiting"]) as v, tempfile.TemporaryDirectory() as folder:
+            self.refused("RIGHTS", v.pid, "-o", os.path.join(folder, "r.mlw"), command=RECORD)
+            v.process.stdin.close()
+            self.assertEqual(v.process.wait(600), 0)
+
     @unittest.skipUnless(ROOT, "only root can be another user")
     def test_user(self):
         with Victim("sleeping") as v:

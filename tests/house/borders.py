@@ -106,7 +106,7 @@ ONLY_THESE = {
     ("record", "trace"): {"trace/trace.h"},
     ("record", "probe"): {"probe/probe.h"},
     ("record", "import"): {"import/rows.h"},
-    ("record", "inject"): {"inject/inject.h"},
+    ("record", "inject"): {"inject/inject.h", "inject/reasons.h"},
     ("watch", "trace"): {"trace/trace.h"},
     ("heap", "trace"): {"trace/trace.h"},
     ("cli", "heap"): {"heap/heap.h"},

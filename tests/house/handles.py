@@ -35,7 +35,7 @@ BY_ID = {
         "launch/launch.h": "launch_cpu_ns launch_is_starting",
     },
     "who the process is, with the time at which it started": {
-        "trust/process.h": "trust_process trust_process_writes trust_process_maps trust_process_maps_at",
+        "trust/process.h": "trust_credentials_of trust_process trust_process_writes trust_process_maps trust_process_maps_at",
     },
     "for a message, or why there is no handle": {
         "inject/reasons.h": "reasons_refuse",

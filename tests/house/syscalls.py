@@ -98,7 +98,7 @@ def check_sources(root):
                 bad += [f"{os.path.relpath(path, root)}: {call} passes the closed door"
                         for call in sorted(decided(path) - DECIDED.get(name, set()))]
             if name.endswith((".c", ".h")) and name != "sys.h" and re.search(
-                    r'"[^"\n]*\b(syscall|sysenter|int \$0x80)\b[^"\n]*"', text_of(path)) and name != "sandbox.c":
+                    r'"[^"\n]*\b(syscall|sysenter|int \$0x80)\b[^"\n]*"', text_of(path)) and name not in ("sandbox.c", "next.c"):  # names of libc's functions
                 bad.append(f"{os.path.relpath(path, root)}: a system call beside the door of sys.h")
     return list(dict.fromkeys(bad))  # two libraries have the recorder, and one list
 

@@ -112,16 +112,31 @@ class Lacking(unittest.TestCase):
         self.assertEqual(streams["status"] == "ok", streams["remedy"] == "")
 
     def test_doctor_without_the_kernels_types(self):
-        for check in self.doctor(["unshare", "-m", "sh", "-c", " && ".join(NO_TYPES) + ' && exec "$@"', "sh"]):
-            self.assertEqual(check["status"], "missing")
+        checks = self.doctor(["unshare", "-m", "sh", "-c", " && ".join(NO_TYPES) + ' && exec "$@"', "sh"])
+        self.assertEqual([c["status"] for c in checks], ["missing", "limited"])
+        for check in checks:
             self.assertIn("CONFIG_DEBUG_INFO_BTF", check["why"])
 
     def test_doctor_without_rights(self):
         if not shutil.which("setpriv"):
             self.skipTest("SKIPPED, LOUDLY: no setpriv (util-linux)")
         for_others(self)
-        for check in self.doctor(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]):
-            self.assertEqual(check["status"], "missing")
+        nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+        checks = self.doctor(nobody)
+        self.assertEqual([c["status"] for c in checks], ["missing", "limited"])
+        self.assertIn("a process of this user that runs already can be recorded, by the library", checks[1]["detail"])
+        sleeps = subprocess.Popen([*nobody, "sleep", "600"])
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                os.chmod(folder, 0o777)
+                for how, status in ("inject", 0), ("probe", 1):
+                    out = subprocess.run([*nobody, MALLOW, "record", "--how", how, "-d", "1s", "-o", os.path.join(folder, how),
+                                          "-p", str(sleeps.pid)], capture_output=True, text=True, check=False, timeout=600)
+                    self.assertEqual(out.returncode, status, out.stderr)
+        finally:
+            sleeps.kill()
+            sleeps.wait()
+        for check in checks:
             self.assertIn("CAP_BPF and CAP_PERFMON", check["why"])
             self.assertIn("setcap cap_bpf,cap_perfmon", check["remedy"])
             self.assertIn(f"+ep '{os.path.realpath(MALLOW)}'", check["remedy"])

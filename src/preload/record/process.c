@@ -193,7 +193,8 @@ static int chunk_of_tlvs(unsigned type, const uint8_t *payload, size_t n)
     c.image = type == MLW_CHUNK_FILE ? 0 : recorder.image;
     c.pid = recorder.pid;
     c.tid = recorder.pid;
-    return stream_write_chunk(&c, payload);
+    const int failed = stream_write_chunk(&c, payload);
+    return failed && type == MLW_CHUNK_PROCESS && stream_give_chunk(&c, payload) ? 0 : failed;
 }
 
 static void put_unseen(struct tlvs *t)

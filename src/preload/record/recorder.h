@@ -155,6 +155,7 @@ HIDDEN uint64_t stream_live_bytes(void); /* usable, by all threads; while there 
 /* live_bytes: what the parent had live. */
 HIDDEN void stream_after_fork(uint64_t live_bytes);
 HIDDEN int stream_write_chunk(struct mlw_chunk *c, const void *payload);
+HIDDEN bool stream_give_chunk(const struct mlw_chunk *head, const void *payload);
 /* What this thread has recorded leaves; what cannot stays for a reader (keep), or is dropped and
  * counted. */
 HIDDEN void stream_flush_own(bool keep);

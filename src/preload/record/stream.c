@@ -232,6 +232,24 @@ int stream_write_chunk(struct mlw_chunk *c, const void *payload)
     return fd < 0 ? -EBADF : (int)write_both(fd, &head, payload);
 }
 
+/* Gives the parent a chunk that this process could not write. Not of events; before the first
+ * thread has a buffer, or beside them. */
+bool stream_give_chunk(const struct mlw_chunk *head, const void *payload)
+{
+    if (recorder.lone || head->payload_bytes > MLW_SLOT_BYTES - sizeof *head)
+        return false;
+    struct mlw_chunk *c = slot_take();
+    if (!c)
+        return false;
+    __atomic_store_n(&recorder.process->drain, 1, __ATOMIC_RELEASE);
+    const uint64_t state = c->slot_state;
+    *c = *head;
+    c->slot_state = state;
+    memcpy(c + 1, payload, head->payload_bytes);
+    __atomic_store_n(&c->slot_state, MLW_SLOT_FULL, __ATOMIC_RELEASE);
+    return true;
+}
+
 /* Gives the buffer to the parent, which writes it out, and goes on in another one. */
 static bool hand_over(struct thread *t)
 {

@@ -47,6 +47,8 @@ void unseen_begin(void)
     if (first)
         guest_namespaces_begin();
     strcpy(p->unseen_allocator, next_facts.name);
+    p->attached = recorder.attached;
+    p->before = recorder.before[1];
     if (first && !recorder.attached)
         past_begin();
     if (recorder.misses_jemalloc)

@@ -1,0 +1,33 @@
+/* lend.h - a session that processes of another user can reach.
+ *
+ * Only the user of a process, and root, may open what the process has open. So a process of that
+ * user holds the session: this very program, executed anew, with no memory, environment, terminal,
+ * file or right of ours but the session's descriptor, and with our limits as they were. It ends
+ * with us. Tools only; one thread. */
+#ifndef MALLOW_RECORD_LEND_H
+#define MALLOW_RECORD_LEND_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "launch/launch.h"
+
+/* The first word of its command line behind the program's name. */
+#define LEND_COMMAND "lend-session"
+
+struct lent {
+    pid_t holder; /* 0: none */
+    int fd;       /* the number of the descriptor in it */
+};
+
+/* The session is open at fd. To processes of this user and group, whose credentials are these
+ * alone. 0, or -1 with *err. */
+int lend_begin(struct lent *l, int fd, uid_t user, gid_t group, const struct limits_before *limits,
+               struct error *err);
+void lend_end(struct lent *l);
+
+/* The holder's main; returns only if this process was not started by lend_begin. */
+void lend_main(void);
+
+#endif
