@@ -436,13 +436,30 @@ static int follow_running_pid(struct follow *f, pid_t pid, struct error *err)
     return add(f, p, err);
 }
 
+/* A process that ends has given its memory back before it has ended. Waits for that, a little: one
+ * of the kernel's never has memory. */
+static bool has_ended(pid_t pid)
+{
+    enum { LOOKS = 100 };
+    const struct timespec brief = {.tv_nsec = 10000000};
+    char size[128];
+    for (unsigned i = 0; i < LOOKS; i++) {
+        if (proc_has_ended(pid))
+            return true;
+        if (proc_read(pid, "statm", size, sizeof size) <= 0 || strtoull(size, NULL, 10))
+            return false;
+        nanosleep(&brief, NULL);
+    }
+    return false;
+}
+
 int follow_pid(struct follow *f, pid_t pid, struct error *err)
 {
     char command[256];
     const int status = proc_has_ended(pid) ? -1 : follow_running_pid(f, pid, err);
     if (!status)
         return 0;
-    if (proc_has_ended(pid)) /* maybe during the look */
+    if (has_ended(pid)) /* maybe during the look */
         return not_there(f, pid, err);
     if (status < 0)
         return -1;
