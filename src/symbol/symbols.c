@@ -46,6 +46,7 @@ struct module {
     bool debug_tried;
     bool named; /* the index of symbols is there */
     bool dwarf_tried;
+    bool packed;         /* the debug file, by zstd */
     bool is_of_another;  /* the file or its debug information is (program.h) */
     struct located file; /* the descriptor is handed on to libdwfl */
     Dwfl *dwfl;
@@ -199,6 +200,25 @@ static struct module *module_for(struct symbols *s, const struct symbol_module *
     return m;
 }
 
+#define COMPRESSED_BY_ZSTD 2 /* older C libraries have no name for it */
+
+/* Whether the file has debug information that is packed by zstd. */
+static bool has_zstd(Elf *elf)
+{
+    size_t names = 0;
+    if (!elf || elf_getshdrstrndx(elf, &names))
+        return false;
+    for (Elf_Scn *s = NULL; (s = elf_nextscn(elf, s));) {
+        GElf_Shdr head;
+        GElf_Chdr packed;
+        const char *name = gelf_getshdr(s, &head) ? elf_strptr(elf, names, head.sh_name) : NULL;
+        if (name && !strcmp(name, ".debug_info") && head.sh_flags & SHF_COMPRESSED &&
+            gelf_getchdr(s, &packed))
+            return packed.ch_type == COMPRESSED_BY_ZSTD;
+    }
+    return false;
+}
+
 /* libdwfl asks for a separate debug file, and later for the dwz file of that. */
 static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
                           const char *file_name, const char *link, GElf_Word crc, char **found)
@@ -219,6 +239,9 @@ static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, D
         if (!elf || locate_debug(&m->owner->locate, elf, m->file.path, &at, &m->notes) != 0)
             return -1;
     }
+    Elf *found_elf = elf_begin(at.fd, ELF_C_READ, NULL);
+    m->packed = has_zstd(found_elf);
+    elf_end(found_elf);
     m->is_of_another |= program_is_of_another(at.fd);
     *found = at.path;
     return at.fd;
@@ -304,6 +327,17 @@ static bool open_module(struct symbols *s, struct module *m)
     return m->mod != NULL;
 }
 
+/* elfutils before 0.189, or built without zstd, finds nothing there and says so in no way. */
+static bool is_packed(struct module *m, Dwarf *dwarf)
+{
+    Dwarf_Off next;
+    size_t head_bytes;
+    GElf_Addr bias;
+    if (dwarf && !dwarf_nextcu(dwarf, 0, &next, &head_bytes, NULL, NULL, NULL))
+        return false;
+    return m->packed || has_zstd(dwarf ? dwarf_getelf(dwarf) : dwfl_module_getelf(m->mod, &bias));
+}
+
 static struct dwarf_index *dwarf_of(struct module *m)
 {
     Dwarf_Addr bias = 0;
@@ -311,7 +345,12 @@ static struct dwarf_index *dwarf_of(struct module *m)
         return m->dwarf;
     m->dwarf_tried = true;
     Dwarf *dwarf = dwfl_module_getdwarf(m->mod, &bias);
-    if (dwarf && m->is_of_another && program_leads_elsewhere(dwarf))
+    if (is_packed(m, dwarf))
+        locate_note(&m->notes,
+                    "its debug sections are compressed with zstd, which this libdw (elfutils %s) "
+                    "cannot read, so no inlined functions and no lines",
+                    dwfl_version(NULL));
+    else if (dwarf && m->is_of_another && program_leads_elsewhere(dwarf))
         locate_note(&m->notes, "its debug information is another user's and names a shared file "
                                "(dwz), so it is not used");
     else if (dwarf)

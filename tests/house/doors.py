@@ -53,7 +53,7 @@ ALLOWED = {
     ("symbol/locate.c", "realpath"): (1, "a name, beside which is searched"),
     ("symbol/functions.c", "elf_begin"): (2, "a file of program_open, read; one of locate.h, to be mapped"),
     ("symbol/notes.c", "elf_begin"): (1, "a file of program_open, read and never mapped"),
-    ("symbol/symbols.c", "elf_begin"): (1, "the kernel's vdso, copied to memory"),
+    ("symbol/symbols.c", "elf_begin"): (2, "the kernel's vdso, copied to memory; a file of program_to_map, by its descriptor"),
     ("symbol/symbols.c", "dwfl_report_elf"): (1, "a file of program_to_map, by its descriptor"),
     ("symbol/declared.c", "dwarf_begin"): (1, "a file of program_to_map, by its descriptor"),
     ("inspect/inspect.c", "stat"): (1, "a name, which is only looked at"),

@@ -403,6 +403,26 @@ class Files(Case):
         os.rename(debug, os.path.join(place, 'victim.debug'))
         self.check_all(program, '-d', self.path('tree'))
 
+    def test_compressed_by_zstd(self):
+        """Older libdw cannot read it, which is said. Newer ones do."""
+        packed = self.path('packed')
+        done = subprocess.run(['objcopy', '--compress-debug-sections=zstd', self.compile('victim'), packed],
+                              capture_output=True, text=True)
+        if done.returncode or 'ZSTD' not in run('readelf', '-t', packed):
+            self.skipTest('this objcopy has no zstd: ' + done.stderr)
+        debug = self.path('packed.debug')
+        run('objcopy', '--only-keep-debug', packed, debug)
+        apart = self.path('apart')
+        run('objcopy', '--strip-debug', '--add-gnu-debuglink=' + debug, packed, apart)
+        for program in packed, apart:
+            frames, problems = self.lookup(program, 'plain')
+            self.assertNotEqual(frames[0].function, '??')
+            if frames[0].line:
+                self.check_all(program)
+            else:
+                self.assertIn('compressed with zstd', str(problems))
+                self.assertEqual(len(problems), 1)
+
     def test_link_checksum(self):
         program, debug = self.split('-Wl,--build-id=none')
         self.link(program, debug)
