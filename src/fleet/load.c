@@ -223,18 +223,16 @@ static int put_site(struct load *l, uint32_t tip, const struct site_node *here, 
 /* As in report --json: which frame, of those shown, a person would look at. */
 static int64_t find_call_site(const struct load *l, uint32_t tip)
 {
-    int64_t i = 0, fallback = -1;
+    struct names_search search = {.first = 0};
+    uint32_t i = 0, found;
     for (uint32_t at = tip; at; at = l->sites.parent[at]) {
         const struct name_frame *f = names_frame(l->names, l->sites.frame[at]);
         if (at != tip && f->hidden)
             continue;
-        if (!f->wrapper && !f->cut)
-            return i;
-        if (fallback < 0 && f->role != ROLE_ALLOCATOR && !f->cut)
-            fallback = i;
-        i++;
+        if (names_search(&search, f, i++, &found))
+            return found;
     }
-    return fallback < 0 ? 0 : fallback;
+    return names_search_end(&search);
 }
 
 /* Where the call site is of each stack that ends at a frame, by frame; -1 where none ends. */

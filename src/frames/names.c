@@ -606,21 +606,67 @@ static size_t first_code(struct names *n, uint32_t node, const uint32_t **ids, s
     return i;
 }
 
+/* A stripped library names what it exports alone. So many frames without a name are passed over,
+ * within one module, where an allocator called them, or the code of an interpreter. */
+enum { BELOW_ALLOCATOR = 8, BELOW_INTERPRETER = 4 };
+
+static bool is_nameless(const struct name_frame *f, struct nameless *begun)
+{
+    *begun = (struct nameless){f->module, 0, f->role == ROLE_INTERPRETER};
+    return !f->known && f->module;
+}
+
+/* One frame further out: -1 it ends the search, 0 it goes on, 1 the frames before it only allocate
+ * for it. */
+static int further(struct nameless *s, const struct name_frame *f)
+{
+    if (!f->module || strcmp(f->module, s->module) != 0 || f->cut)
+        return -1;
+    if (f->role == ROLE_ALLOCATOR)
+        return 1;
+    if (f->known)
+        return s->interpreter && s->steps < BELOW_INTERPRETER ? 1 : -1;
+    return ++s->steps < BELOW_ALLOCATOR ? 0 : -1;
+}
+
+/* The node that the nameless code at `at` works for; 0: it is code like any other. */
+static uint32_t past_nameless(struct names *n, uint32_t at)
+{
+    const uint32_t *ids;
+    size_t count, i = first_code(n, at, &ids, &count);
+    struct nameless s;
+    if (i == count || !is_nameless(&n->frames[ids[i]], &s))
+        return 0;
+    for (int k = 0; !k && (at = caller_of(n->image, at));) {
+        count = names_of(n, at, &ids);
+        for (i = 0; i < count && !(k = further(&s, &n->frames[ids[i]])); i++)
+            ;
+        if (k > 0)
+            return at;
+    }
+    return 0;
+}
+
 uint32_t names_site(struct names *n, uint32_t stack, uint32_t *node, uint32_t *position)
 {
     const struct trace_image *image = n->image;
     const uint32_t *ids;
     size_t count, i;
-    uint32_t at = stack, steps = 0, found;
+    uint32_t at = stack, steps = 0, found, further_out, past;
     if (!stack || stack > image->stacks || !follow_image(n))
         return NO_NAME;
-    for (found = SITE_NONE; at; at = caller_of(image, at)) {
+    for (found = SITE_NONE; at; at = further_out) {
+        further_out = caller_of(image, at);
+        const bool has_code = first_code(n, at, &ids, &count) < count;
+        past = has_code && n->site_of[at] == SITE_UNKNOWN ? past_nameless(n, at) : 0;
         if (n->site_of[at] != SITE_UNKNOWN)
             found = n->site_of[at];
-        else if (first_code(n, at, &ids, &count) < count)
+        else if (has_code && !past)
             found = at;
-        else if (steps++ <= image->stacks)
+        else if (steps++ <= image->stacks) {
+            further_out = past ? past : further_out;
             continue;
+        }
         break;
     }
     for (uint32_t k = stack; k && n->site_of[k] == SITE_UNKNOWN; k = caller_of(image, k)) {
@@ -674,15 +720,42 @@ size_t names_shown(const struct names *n, const uint32_t *ids, size_t count)
     return count;
 }
 
+bool names_search(struct names_search *s, const struct name_frame *f, uint32_t key, uint32_t *site)
+{
+    if (!s->begun)
+        s->first = key;
+    s->begun = true;
+    const int past = s->in_run ? further(&s->run, f) : 1;
+    if (past < 0)
+        *site = s->candidate;
+    if (past <= 0)
+        return past < 0;
+    s->in_run = is_code(f) && is_nameless(f, &s->run);
+    if (s->in_run)
+        s->candidate = key;
+    else if (is_code(f)) {
+        *site = key;
+        return true;
+    } else if (!s->has_fallback && f->role != ROLE_ALLOCATOR && !f->cut) {
+        s->has_fallback = true;
+        s->fallback = key;
+    }
+    return false;
+}
+
+uint32_t names_search_end(const struct names_search *s)
+{
+    return s->in_run ? s->candidate : s->has_fallback ? s->fallback : s->first;
+}
+
 size_t names_first(const struct names *n, const uint32_t *ids, size_t count)
 {
+    struct names_search s = {.first = 0};
+    uint32_t site;
     for (size_t i = 0; i < count; i++)
-        if (is_code(&n->frames[ids[i]]))
-            return i;
-    for (size_t i = 0; i < count; i++)
-        if (n->frames[ids[i]].role != ROLE_ALLOCATOR && !n->frames[ids[i]].cut)
-            return i;
-    return 0;
+        if (names_search(&s, &n->frames[ids[i]], (uint32_t)i, &site))
+            return site;
+    return names_search_end(&s);
 }
 
 uint8_t *names_cut_stacks(const struct trace_image *image)

@@ -72,6 +72,21 @@ uint32_t names_site(struct names *n, uint32_t stack, uint32_t *node, uint32_t *p
 /* The same among frames that stand in a row, innermost first: which of them. */
 size_t names_first(const struct names *n, const uint32_t *ids, size_t count);
 
+/* The same among frames that are given one by one, each with a key. All 0 to begin with. */
+struct names_search {
+    struct nameless { /* frames without a name, one behind the other */
+        const char *module;
+        unsigned steps;
+        bool interpreter;
+    } run;
+    bool begun, in_run, has_fallback;
+    uint32_t first, candidate, fallback;
+};
+/* Whether the call site is known now: *site is its key. */
+bool names_search(struct names_search *s, const struct name_frame *f, uint32_t key, uint32_t *site);
+/* The key of the call site when there are no more frames. */
+uint32_t names_search_end(const struct names_search *s);
+
 /* How many of the frames are shown: without the hidden ones at the outer end. */
 size_t names_shown(const struct names *n, const uint32_t *ids, size_t count);
 

@@ -74,13 +74,35 @@ static const struct row {
     {FUNCTION, ROLE_ALLOCATOR, "sqlite3DbStr*Dup"},
     {FUNCTION, ROLE_ALLOCATOR, "sqlite3_malloc*"},
     {FUNCTION, ROLE_ALLOCATOR, "sqlite3_realloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "sqlite3Mem*alloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "pcache1Alloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "pcache1InitBulk"},
+    {FUNCTION, ROLE_ALLOCATOR, "sqlite3PageMalloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "slabs_alloc"}, /* memcached */
+    {FUNCTION, ROLE_ALLOCATOR, "do_slabs_alloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "do_slabs_newslab"},
     {FUNCTION, ROLE_ALLOCATOR, "palloc*"}, /* PostgreSQL */
     {FUNCTION, ROLE_ALLOCATOR, "repalloc*"},
     {FUNCTION, ROLE_ALLOCATOR, "MemoryContextAlloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "MemoryContextStrdup"},
+    {FUNCTION, ROLE_ALLOCATOR, "AllocSet*"},
+    {FUNCTION, ROLE_ALLOCATOR, "GenerationAlloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "SlabAlloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "pstrdup"},
+    {FUNCTION, ROLE_ALLOCATOR, "pnstrdup"},
     {FUNCTION, ROLE_ALLOCATOR, "_e[mc]alloc*"}, /* PHP */
+    {FUNCTION, ROLE_ALLOCATOR, "_estr*dup"},
+    {FUNCTION, ROLE_ALLOCATOR, "_safe_*alloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "__zend_*alloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "zend_mm_*"},
+    {FUNCTION, ROLE_ALLOCATOR, "zend_str*dup"},
     {FUNCTION, ROLE_ALLOCATOR, "_erealloc*"},
     {FUNCTION, ROLE_ALLOCATOR, "ruby_x*alloc*"},
     {FUNCTION, ROLE_ALLOCATOR, "objspace_x*alloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "objspace_malloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "ruby_str*dup"},
+    {FUNCTION, ROLE_ALLOCATOR, "rb_x*alloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "rb_gc_impl_*alloc*"},
     {FUNCTION, ROLE_ALLOCATOR, "av_malloc*"}, /* FFmpeg */
     {FUNCTION, ROLE_ALLOCATOR, "av_calloc"},
     {FUNCTION, ROLE_ALLOCATOR, "av_realloc*"},
@@ -88,6 +110,14 @@ static const struct row {
     {FUNCTION, ROLE_ALLOCATOR, "uv__realloc"},
     {FUNCTION, ROLE_ALLOCATOR, "v8::internal::AllocAtLeastWithRetry*"},
     {FUNCTION, ROLE_ALLOCATOR, "v8::internal::Malloced::operator new*"},
+    {FUNCTION, ROLE_ALLOCATOR, "v8::internal::Zone::*Expand*"},
+    {FUNCTION, ROLE_ALLOCATOR, "v8::internal::AccountingAllocator::*"},
+    {FUNCTION, ROLE_ALLOCATOR, "os::malloc"}, /* the JVM */
+    {FUNCTION, ROLE_ALLOCATOR, "os::realloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "os::strdup*"},
+    {FUNCTION, ROLE_ALLOCATOR, "AllocateHeap"},
+    {FUNCTION, ROLE_ALLOCATOR, "ReallocateHeap"},
+    {FUNCTION, ROLE_ALLOCATOR, "Chunk::operator new"},
     {FUNCTION, ROLE_ALLOCATOR, "llvm::safe_*alloc*"},
     {FUNCTION, ROLE_ALLOCATOR, "llvm::allocate_buffer*"},
     {FUNCTION, ROLE_ALLOCATOR, "Perl_safesys[mc]alloc"},
@@ -98,6 +128,46 @@ static const struct row {
     {FUNCTION, ROLE_ALLOCATOR, "PyObject_Malloc"},
     {FUNCTION, ROLE_ALLOCATOR, "PyObject_Calloc"},
     {FUNCTION, ROLE_ALLOCATOR, "PyObject_Realloc"},
+    /* runtimes of languages */
+    {FUNCTION, ROLE_ALLOCATOR, "__gnat_malloc"}, /* Ada */
+    {FUNCTION, ROLE_ALLOCATOR, "__gnat_realloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "system__memory__*"},
+    {FUNCTION, ROLE_ALLOCATOR, "system__pool_*__allocate"},
+    {FUNCTION, ROLE_ALLOCATOR, "system__secondary_stack__ss_allocate"},
+    {FUNCTION, ROLE_ALLOCATOR, "CMEM_$$_*"}, /* Free Pascal */
+    {FUNCTION, ROLE_ALLOCATOR, "SYSTEM_$$_*GETMEM*"},
+    {FUNCTION, ROLE_ALLOCATOR, "SYSTEM_$$_*ALLOCMEM*"},
+    {FUNCTION, ROLE_ALLOCATOR, "fpc_getmem"},
+    {FUNCTION, ROLE_ALLOCATOR, "SYSTEM$_$TOBJECT_$__$$_NEWINSTANCE*"},
+    {FUNCTION, ROLE_ALLOCATOR, "caml_alloc*"}, /* OCaml */
+    {FUNCTION, ROLE_ALLOCATOR, "caml_stat_*"},
+    {FUNCTION, ROLE_ALLOCATOR, "caml_add_to_heap"},
+    {FUNCTION, ROLE_ALLOCATOR, "caml_init_major_heap"},
+    {FUNCTION, ROLE_ALLOCATOR, "caml_set_minor_heap*"},
+    {FUNCTION, ROLE_ALLOCATOR, "expand_heap"},
+    {FUNCTION, ROLE_ALLOCATOR, "erts_sys_*"}, /* Erlang */
+    {FUNCTION, ROLE_ALLOCATOR, "erts_alcu_*"},
+    {FUNCTION, ROLE_ALLOCATOR, "erts_alloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "erts_realloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "erts_mseg_*"},
+    {FUNCTION, ROLE_ALLOCATOR, "asmjit::*Zone*::_*alloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "stg[MRC]*alloc*Bytes"}, /* GHC */
+    {FUNCTION, ROLE_ALLOCATOR, "my_mmap*"},
+    {FUNCTION, ROLE_ALLOCATOR, "osGetMBlocks"},
+    {FUNCTION, ROLE_ALLOCATOR, "osTryReserveHeapMemory"},
+    {FUNCTION, ROLE_ALLOCATOR, "osReserveHeapMemory"},
+    {FUNCTION, ROLE_ALLOCATOR, "successful_malloc"}, /* SBCL */
+    {FUNCTION, ROLE_ALLOCATOR, "copied_string"},
+    {FUNCTION, ROLE_ALLOCATOR, "os_alloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "os_validate"},
+    {FUNCTION, ROLE_ALLOCATOR, "l_alloc"}, /* Lua */
+    {FUNCTION, ROLE_ALLOCATOR, "luaM_*"},
+    {FUNCTION, ROLE_ALLOCATOR, "lj_mem_*"},
+    {FUNCTION, ROLE_ALLOCATOR, "lj_alloc_*"},
+    {FUNCTION, ROLE_ALLOCATOR, "Rf_alloc*"}, /* R */
+    {FUNCTION, ROLE_ALLOCATOR, "R_alloc*"},
+    {FUNCTION, ROLE_ALLOCATOR, "[RS]_*alloc"},
+    {FUNCTION, ROLE_ALLOCATOR, "R_chk_*alloc"},
 
     {MODULE, ROLE_LIBRARY, "libc.so.6"},
     {MODULE, ROLE_LIBRARY, "libc-2.*.so"},
@@ -161,6 +231,19 @@ static const struct row {
     {FUNCTION, ROLE_LIBRARY, "_aa[A-Z]*"},
     {FUNCTION, ROLE_LIBRARY, "gc_*"},
 
+    {MODULE, ROLE_LIBRARY, "libgnat-*.so*"}, /* Ada */
+    {MODULE, ROLE_LIBRARY, "libgnarl-*.so*"},
+    {FUNCTION, ROLE_LIBRARY, "ada__*"},
+    {FUNCTION, ROLE_LIBRARY, "system__*"},
+    {FUNCTION, ROLE_LIBRARY, "gnat__*"},
+    {FUNCTION, ROLE_LIBRARY, "__gnat_*"},
+    {FUNCTION, ROLE_LIBRARY, "fpc_*"}, /* Free Pascal */
+    {FUNCTION, ROLE_LIBRARY, "SYSTEM_$$_*"},
+    {FUNCTION, ROLE_LIBRARY, "SYSTEM$_$*"},
+    {FUNCTION, ROLE_LIBRARY, "camlStdlib*"}, /* OCaml */
+    {FUNCTION, ROLE_LIBRARY, "caml_call_gc"},
+    {FUNCTION, ROLE_LIBRARY, "caml_garbage_collection"},
+
     {SCRIPT, ROLE_LIBRARY, "<frozen *"}, /* Python's own */
     {SCRIPT, ROLE_CODE, "*/site-packages/*"},
     {SCRIPT, ROLE_CODE, "*/dist-packages/*"},
@@ -175,6 +258,11 @@ static const struct row {
     {MODULE, ROLE_INTERPRETER, "node"},
     {MODULE, ROLE_INTERPRETER, "nodejs"},
     {MODULE, ROLE_INTERPRETER, "libnode.so*"},
+    {MODULE, ROLE_INTERPRETER, "libruby*.so*"},
+    {MODULE, ROLE_INTERPRETER, "ruby[0-9]*"},
+    {MODULE, ROLE_INTERPRETER, "libR.so"},
+    {MODULE, ROLE_INTERPRETER, "lua5.*"},
+    {MODULE, ROLE_INTERPRETER, "liblua5.*.so*"},
 };
 
 static bool fits(const char *glob, const char *text)

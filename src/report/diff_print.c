@@ -65,14 +65,12 @@ static void side_line(const struct page *p, const char *what, const struct diff_
 /* The frame at which a person would look first; see names_first. */
 static uint32_t first_frame(const struct diff *d, uint32_t tip)
 {
-    uint32_t at = tip;
-    while (at && (d->frame[at].wrapper || d->frame[at].cut))
-        at = d->parent[at];
-    if (at)
-        return at;
-    for (at = tip; at && (d->frame[at].role == ROLE_ALLOCATOR || d->frame[at].cut);)
-        at = d->parent[at];
-    return at ? at : tip;
+    struct names_search search = {.first = 0};
+    uint32_t found;
+    for (uint32_t at = tip; at; at = d->parent[at])
+        if (names_search(&search, &d->frame[at], at, &found))
+            return found;
+    return tip ? names_search_end(&search) : 0;
 }
 
 static void site(const struct page *p, const struct diff *d, const struct diff_site *s,

@@ -90,15 +90,12 @@ static bool write_frames(struct json *j, const struct sites *sites, uint32_t tip
 /* Which of the frames is the call site; see names_first. */
 static size_t call_site(const struct sites *sites, uint32_t tip, const struct names *names)
 {
-    size_t i = 0, fallback = SIZE_MAX;
-    for (uint32_t at = tip; at; at = sites->parent[at], i++) {
-        const struct name_frame *f = names_frame(names, sites->frame[at]);
-        if (!f->wrapper && !f->cut)
-            return i;
-        if (fallback == SIZE_MAX && f->role != ROLE_ALLOCATOR && !f->cut)
-            fallback = i;
-    }
-    return fallback == SIZE_MAX ? 0 : fallback;
+    struct names_search search = {.first = 0};
+    uint32_t i = 0, found;
+    for (uint32_t at = tip; at; at = sites->parent[at])
+        if (names_search(&search, names_frame(names, sites->frame[at]), i++, &found))
+            return found;
+    return names_search_end(&search);
 }
 
 /* The suppression that matches a site. stack: room for its frames, used again. */

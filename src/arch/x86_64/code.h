@@ -22,6 +22,15 @@ static inline __attribute__((unused)) bool arch_follows_call(uint64_t pc)
     return false;
 }
 
+/* True of code at a return address that only ends the process, as Boost.Context puts below the
+ * first function of each of its stacks: xor %rdi, %rdi; call _exit; hlt. */
+#define ARCH_ENDING_CODE 9 /* bytes */
+static inline __attribute__((unused)) bool arch_only_ends(const uint8_t code[ARCH_ENDING_CODE])
+{
+    return code[0] == 0x48 && code[1] == 0x31 && code[2] == 0xff && code[3] == 0xe8 &&
+           code[8] == 0xf4;
+}
+
 /* The number of the system call that this code, which ends behind its instruction, makes; -1: the
  * number is not loaded right before it. */
 #define ARCH_CALL_CODE 7 /* bytes */

@@ -9,6 +9,7 @@
  * .eh_frame (a few hundred ns), and overwrites a neighbor in the last table. Tables grow, so a
  * short program touches a page of each. Entries written to the old table meanwhile are read again.
  */
+#include "arch/code.h"
 #include "preload/sys.h"
 #include "unwind_impl.h"
 
@@ -196,6 +197,14 @@ void uw_rules_put(uint64_t address, uw_rule rule)
     add(address, rule, 0, __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE));
 }
 
+/* Of a return address that no table covers: whether a coroutine's bottom was put there by hand, to
+ * code that only ends the process. */
+static bool only_ends(uint64_t pc)
+{
+    uint8_t code[ARCH_ENDING_CODE];
+    return uw_region_copy(pc, code, sizeof code) && arch_only_ends(code);
+}
+
 static __attribute__((noinline)) struct uw_found read_tables(uint64_t address,
                                                              struct uw_cfi_memo *memo, void *ctx)
 {
@@ -205,6 +214,8 @@ static __attribute__((noinline)) struct uw_found read_tables(uint64_t address,
         return (struct uw_found){0, 0, 0};
     uint32_t generation = __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE);
     uw_rule rule = uw_cfi_rule(&cfi, address, module, memo);
+    if (rule == UW_RULE_UNCOVERED && only_ends(address + 1))
+        rule = uw_rule_make(UW_CFA_RSP, 0, UW_RBP_SAME, 0, UW_RA_END, 0, false);
     return (struct uw_found){rule, module, add(address, rule, module, generation)};
 }
 

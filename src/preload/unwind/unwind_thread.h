@@ -96,6 +96,7 @@ struct walk {
     uint32_t base;           /* AT_PREFIX: frame of the prefix that was met */
     uint32_t guess;          /* the node of the next frame, if those before are the guessed ones */
     uint32_t guessed;        /* how many are */
+    uint32_t switches;       /* to a stack that lies below, by frames that say so */
     bool own;                /* all of it is on the own stack */
     bool plain;              /* sp rises, every word lies above the frame that it was read for */
     enum ending ending;

@@ -54,6 +54,8 @@ static uint32_t prefix_valid(const struct unwind_thread *t, uint64_t sp)
 
 /* ---- the walk ---- */
 
+#define SWITCHES_MAX 4096u
+
 bool uw_thread_grow(struct unwind_thread *t, uint32_t frames)
 {
     const struct frame *const frame = t->frame;
@@ -100,6 +102,16 @@ static bool enter_region(struct unwind_thread *t, struct walk *w, uint64_t sp)
     return uw_region_foreign(&w->region, sp, t->asked);
 }
 
+/* Whether the frame's caller is on another stack: the frame has its frame pointer there, as that of
+ * __morestack (gcc -fsplit-stack), whose CFA is not where others have it. Then that stack is
+ * entered. */
+static bool switches_stack(struct unwind_thread *t, struct walk *w, uw_rule r, uint64_t rbp)
+{
+    return uw_rule_cfa(r) == UW_CFA_RBP && uw_rule_k(r) > 16 && (rbp & 7) == 0 &&
+           rbp - w->region.lo >= w->region.hi - w->region.lo && w->switches++ < SWITCHES_MAX &&
+           enter_region(t, w, rbp);
+}
+
 #define READ(to, from)                                                                             \
     do {                                                                                           \
         uint64_t read_at = (from);                                                                 \
@@ -126,8 +138,9 @@ UW_INLINE enum ending outwards(struct unwind_thread *t, struct walk *w, const st
     default: return AT_NO_RULE;
     }
     bool usual = uw_rule_ra(r) == UW_RA_USUAL;
+    const bool switched = switches_stack(t, w, r, s->rbp);
     if (UW_UNLIKELY(cfa <= s->sp)) {
-        if (!(r & UW_RULE_SIGNAL))
+        if (!(r & UW_RULE_SIGNAL) && !switched)
             return AT_FAULT;
         w->plain = false;
     }
