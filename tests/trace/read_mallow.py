@@ -396,6 +396,17 @@ def records(s, sid, kinds):
     return out
 
 
+def read_splits_more(s, count):
+    """[mapped, huge] of each split, and then, of later writers, its lazy bytes."""
+    rr = Reader(column_bytes(s, 17))
+    more = [[rr.varint(), rr.varint()] for _ in range(count)] if rr.left() else []
+    for i in range(count if rr.left() else 0):
+        more[i].append(rr.varint())
+    if rr.left():
+        raise Bad("more sizes than splits")
+    return more
+
+
 def read_image_facts(s):
     f = read_description(s)
     f["modules"] = records(s, 3, "vvvvvtt")
@@ -403,7 +414,7 @@ def read_image_facts(s):
     f["marks"] = records(s, 5, "vvvt")
     f["resident"] = records(s, 6, "vvvv")
     f["splits"] = records(s, 7, "v" * 10)
-    f["splits_more"] = records(s, 17, "vv")
+    f["splits_more"] = read_splits_more(s, len(f["splits"]))
     f["kernel"] = read_kernel(s)
     return f
 
