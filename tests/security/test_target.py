@@ -23,6 +23,7 @@ COMMANDS = {
     "record": ["record", "-p", "PID", "-o", "OUT"],
     "probe": ["probe", "sizes", "-p", "PID"],
 }
+INJECT = ["record", "-p", "PID", "--how", "inject", "-o", "OUT"]
 
 
 def text_of(path):
@@ -60,11 +61,9 @@ class Targets(unittest.TestCase):
         return p
 
     def command(self, name, pid):
-        return subprocess.Popen([MALLOW, *(w.replace("PID", str(pid)).replace("OUT", self.out) for w in COMMANDS[name])],
+        words = INJECT if name == "inject" else COMMANDS[name]
+        return subprocess.Popen([MALLOW, *(w.replace("PID", str(pid)).replace("OUT", self.out) for w in words)],
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-
-    def watch(self, pid):
-        return self.command("watch", pid)
 
     def test_it_executes_a_program_of_root(self):
         """The new program never sees a byte that was meant for the one before."""
@@ -72,10 +71,15 @@ class Targets(unittest.TestCase):
         shutil.copy(EXECUTING, program)
         self.addCleanup(os.unlink, program)
         os.chmod(program, 0o755 | stat.S_ISUID)
+        for command in ("watch", "inject"):
+            with self.subTest(command):
+                self.executes(command, program)
+
+    def executes(self, command, program):
         executed = 0
         for n in range(100 if LONG else 12):
             p = self.target(("first", "other")[n % 2], program)
-            w = self.watch(p.pid)
+            w = self.command(command, p.pid)
             said = w.stderr.readline()
             if "attached to" in said:  # before it was seen
                 w.send_signal(signal.SIGINT)
