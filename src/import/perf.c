@@ -596,6 +596,7 @@ int import_perf(const char *path, struct rows *rows, struct import_result *resul
     free(r->mappings);
     buffer_release(&r->inlined);
     free(r->threads);
+    index_release(&r->thread_index);
     free(r);
     return more;
 }
