@@ -279,14 +279,14 @@ static void add(struct explained *e, enum explain_part part, int64_t bytes)
     e->parts[part] = (int64_t)((uint64_t)e->parts[part] + (uint64_t)bytes);
 }
 
-/* What glibc may have touched above the highest block: it takes so much more from the kernel than a
- * block needs, and a huge page is resident as a whole. */
+/* glibc may have touched this much above the highest block: it takes so much more from the kernel
+ * than a block needs, and a huge page is resident as a whole. */
 #define TOP_PAD_BYTES  ((uint64_t)132 << 10)
 #define HUGE_PAD_BYTES ((uint64_t)2 << 20)
 
-/* Of the resident bytes of heaps above all live blocks: the tops end where there never was a block;
- * the rest is the program's own, or blocks that were not recorded. Of heaps of other arenas all is
- * glibc's, and was seen. Returns the tops. */
+/* A part of the resident bytes of heaps above all live blocks: the tops end where there never was a
+ * block; the rest is the program's own, or blocks that were not recorded. Of heaps of other arenas
+ * all is glibc's, and was seen. Returns the tops. */
 static uint64_t add_unrecorded(struct explained *e, enum pinned_kind kind, uint64_t rest)
 {
     const uint64_t pad = TOP_PAD_BYTES + (e->huge_bytes ? HUGE_PAD_BYTES : 0),

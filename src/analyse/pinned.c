@@ -534,8 +534,8 @@ struct reach {
     uint64_t bottom, end;
 };
 
-/* Of glibc's heap that the block lies in. One of another arena begins with its head, and all in it
- * are blocks, which were seen unless they were made before the recording. */
+/* A fact of glibc's heap that the block lies in. One of another arena begins with its head, and all
+ * in it are blocks, which were seen unless they were made before the recording. */
 static struct reach reach_of(const struct pinned_reader *r, const struct pinned_block *l)
 {
     const enum pinned_kind kind = kind_of(r, l);

@@ -29,7 +29,7 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
-/* Whether a process of this user's could get the library: one that is made for it. */
+/* True: a process of this user's could get the library. It is asked of one made for that. */
 static bool injects(struct error *err)
 {
     char library[PATH_MAX];

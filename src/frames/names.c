@@ -47,7 +47,7 @@ struct names {
     bool failed;
 };
 
-/* Whether it was made from a foreign trace with names: nothing identifies its files. */
+/* True: it was made from a foreign trace with names: nothing identifies its files. */
 static bool is_of_foreign_trace(const struct trace_image *image)
 {
     for (uint32_t i = 0; i < image->module_count; i++)

@@ -82,7 +82,7 @@ struct names_search {
     bool begun, in_run, has_fallback;
     uint32_t first, candidate, fallback;
 };
-/* Whether the call site is known now: *site is its key. */
+/* True: the call site is known now: *site is its key. */
 bool names_search(struct names_search *s, const struct name_frame *f, uint32_t key, uint32_t *site);
 /* The key of the call site when there are no more frames. */
 uint32_t names_search_end(const struct names_search *s);

@@ -59,8 +59,8 @@ static const char *const sources[] = {"core", "stopped", "snapshot"};
     X(cached_blocks)                                                                               \
     X(top_bytes)
 
-/* What a section may unpack to: of facts and names what a reader needs, of the others so much for
- * all together. */
+/* The most that a section may unpack to: of facts and names what a reader needs, of the others so
+ * much for all together. */
 static uint64_t section_most(uint32_t section, uint64_t before)
 {
     const uint64_t few = (uint64_t)256 << 20, all = (uint64_t)16 << 30;

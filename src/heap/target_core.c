@@ -118,7 +118,8 @@ static size_t core_read(struct target *t, uint64_t address, void *into, size_t b
     return done;
 }
 
-/* What no segment holds, and the holes of the file, are passed: a core may claim any size. */
+/* Addresses that no segment holds, and the holes of the file, are passed: a core may claim any
+ * size. */
 static uint64_t core_next(struct target *t, uint64_t at, uint64_t end)
 {
     const struct core *c = t->impl;
@@ -433,7 +434,7 @@ static int read_core(struct target *t, struct core *c, const char *name, struct 
     return 0;
 }
 
-/* Of the file, without its holes. */
+/* Bytes of the file, without its holes. */
 static uint64_t data_bytes(int fd, uint64_t size)
 {
     uint64_t bytes = 0;

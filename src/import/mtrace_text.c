@@ -66,7 +66,7 @@ static bool hex(char **p, uint64_t *v)
     return true;
 }
 
-/* Whether the file is there; then *first is the address of its first byte by its own headers, which
+/* True: the file is there, and *first is the address of its first byte by its own headers, which
  * is not 0 in a program that cannot be moved. */
 static bool is_there(const char *path, uint64_t *first)
 {

@@ -401,7 +401,7 @@ static int finish_event(struct reader *r, struct error *err)
     return e->returns ? returned(r, t, stack, holds, err) : entered(r, t, stack, err);
 }
 
-/* What an address in a file was more than the offset there, by the mappings that were printed. */
+/* *bias: an address in the file less the offset there, by the mappings that were printed. */
 static bool mapped_bias(const struct reader *r, uint32_t file, uint64_t pc, uint64_t *bias)
 {
     for (size_t i = r->mapping_count; i-- > 0;) {

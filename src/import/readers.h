@@ -10,10 +10,10 @@ int import_heaptrack(const char *path, struct rows *r, struct import_result *res
                      uint64_t *end_ns, struct error *err);
 int import_mtrace(const char *path, struct rows *r, struct import_result *result, uint64_t *end_ns,
                   struct error *err);
-/* What mtrace(3) of glibc writes; import_mtrace calls it. */
+/* The text that mtrace(3) of glibc writes; import_mtrace calls it. */
 int import_mtrace_text(const char *path, struct rows *r, struct import_result *result,
                        uint64_t *end_ns, struct error *err);
-/* Whether a first line is one of its. */
+/* True: this is a first line of such a text. */
 bool import_is_mtrace_text(const char *line);
 int import_perf(const char *path, struct rows *r, struct import_result *result, uint64_t *end_ns,
                 struct error *err);

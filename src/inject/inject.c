@@ -136,7 +136,7 @@ enum attempt {
     ATTEMPT_FAILED
 };
 
-/* What others write to memory that the library believes must not reach further than they do. */
+/* Memory that the library believes must lead no process further than the user who writes it. */
 static bool may_share(const struct work *w, pid_t tid)
 {
     struct trust_credentials now;

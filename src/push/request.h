@@ -58,7 +58,7 @@ void request_drop_headers(struct curl_slist **list);
 
 /* Before a try. What an earlier try appended to the body is taken away. */
 void answer_begin(struct answer *a);
-/* Whether a try ended because of its headers. */
+/* True: a try ended because of its headers. */
 static inline bool answer_head_is_long(const struct answer *a)
 {
     return a->headers_seen > a->headers_most;

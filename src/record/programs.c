@@ -121,7 +121,7 @@ static bool is_there(const struct held *h)
            st.st_mtim.tv_nsec == h->st.st_mtim.tv_nsec;
 }
 
-/* Whether a file that was mapped by the path is held, and is not what the path leads to now. */
+/* True: a file that was mapped by the path is held, and is not what the path leads to now. */
 static bool is_wanted(void *arg, const struct trace_module *m)
 {
     struct programs *p = arg;

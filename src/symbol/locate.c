@@ -337,7 +337,7 @@ static int take_from_process(uint32_t pid, const char *path, const struct symbol
     return rc;
 }
 
-/* Of files that the caller holds open, the one that is proved to be the module. */
+/* The file that the caller holds open, the one that is proved to be the module. */
 static int take_held(const struct locate *l, const char *path, const struct symbol_module *m,
                      struct located *out)
 {

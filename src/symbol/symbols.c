@@ -202,7 +202,7 @@ static struct module *module_for(struct symbols *s, const struct symbol_module *
 
 #define COMPRESSED_BY_ZSTD 2 /* older C libraries have no name for it */
 
-/* Whether the file has debug information that is packed by zstd. */
+/* True: the file has debug information that is packed by zstd. */
 static bool has_zstd(Elf *elf)
 {
     size_t names = 0;

@@ -309,7 +309,7 @@ void trace_kept_drop(struct trace_kept *k); /* NULL is fine */
 /* Names that the caller has for frames in files that a reader would look for in vain. They are
  * asked for when all of an image is known, by the thread that seals. */
 struct trace_namer {
-    /* Whether names of this module are to be kept in the recording. */
+    /* True: names of this module are to be kept in the recording. */
     bool (*wanted)(void *arg, const struct trace_module *m);
     /* The functions at an address of it, innermost first, at most `max`; 0: none is known. Texts
      * hold until the next call. is_return: as the flags of nodes say. */

@@ -37,7 +37,7 @@ struct trust_credentials {
     uid_t user;
     gid_t group;
 };
-/* What a thread of a process may do; false: it may do more than that, or is gone. */
+/* The credentials of a thread of a process; false: it may do more, or is gone. */
 bool trust_credentials_of(pid_t pid, pid_t tid, struct trust_credentials *c);
 
 /* Whether a file of this owner may be the process's own: one of its users. */

@@ -67,7 +67,7 @@ static void borrow(struct borrowed *b, struct injected *t, pid_t pid)
     assert(borrow_prepare(b));
 }
 
-/* It stands at a stop that nobody has seen. */
+/* Waits until the thread stands at a stop that no waitpid has returned. */
 static void await_stop(pid_t pid)
 {
     siginfo_t info;

@@ -197,7 +197,7 @@ void uw_rules_put(uint64_t address, uw_rule rule)
     add(address, rule, 0, __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE));
 }
 
-/* Of a return address that no table covers: whether a coroutine's bottom was put there by hand, to
+/* For a return address that no table covers: a coroutine's bottom was put there by hand, to
  * code that only ends the process. */
 static bool only_ends(uint64_t pc)
 {

@@ -102,7 +102,7 @@ static bool enter_region(struct unwind_thread *t, struct walk *w, uint64_t sp)
     return uw_region_foreign(&w->region, sp, t->asked);
 }
 
-/* Whether the frame's caller is on another stack: the frame has its frame pointer there, as that of
+/* True: the frame's caller is on another stack: the frame has its frame pointer there, as that of
  * __morestack (gcc -fsplit-stack), whose CFA is not where others have it. Then that stack is
  * entered. */
 static bool switches_stack(struct unwind_thread *t, struct walk *w, uw_rule r, uint64_t rbp)

@@ -65,7 +65,7 @@ int image_name(const struct image_work *g, const struct trace_namer *namer, stru
     for (size_t i = 0, next; i < n; i = next) {
         for (next = i + 1; next < n && all[next].pc == all[i].pc;)
             next++;
-        /* Of two files that were mapped at one place, an address says nothing. */
+        /* Where two files were mapped at one place, an address says nothing. */
         if (all[next - 1].module != all[i].module || !wanted[all[i].module - 1])
             continue;
         const size_t frames = namer->name(namer->arg, &g->modules[all[i].module - 1], all[i].pc,
