@@ -4,6 +4,8 @@ Usage: machine.py BUILD_ROOT
 
 - A function that stores to the stack by instructions which want it aligned, or calls a function of libc that may, aligns
   it for itself.
+- No unwind table says that rbp lies where rbp points: gcc leaves such a rule in force behind the pop of rbp, and a
+  profiler that unwinds there reads at whatever the caller has in it.
 - No instruction computes with floating point, or touches the x87: each could raise an exception that the program has
   unmasked, and leaves flags behind."""
 import os
@@ -64,12 +66,40 @@ def judge(name, code, pointers):
             yield f"{name} computes with floating point: {op} {operands}"
 
 
+# They have an environment of any size on the stack, for which gcc knows no other way. They come back where no program was
+# executed, and from posix_spawn.
+BY_RBP = {"entry_execve", "entry_execvpe", "entry_fexecve", "entry_execveat", "guest_exec_syscall", "entry_execl", "entry_execlp",
+          "entry_execle", "entry_posix_spawn", "entry_posix_spawnp"}
+
+
+def found_by_rbp(frames, names):
+    """The functions whose unwind rules say so. frames: of readelf; names: where functions begin."""
+    at = None
+    for line in frames.splitlines():
+        begins = re.search(r" FDE .* pc=([0-9a-f]+)\.\.", line)
+        at = int(begins.group(1), 16) if begins else at
+        if re.search(r"DW_CFA_expression: r6 \(rbp\)", line):
+            yield names.get(at, {f"{at:#x}"})
+
+
+def check_frames(library):
+    frames = subprocess.run(["readelf", "--debug-dump=frames", library], check=True, capture_output=True, text=True).stdout
+    symbols = subprocess.run(["nm", library], check=True, capture_output=True, text=True).stdout
+    names = {}
+    for at, name in re.findall(r"^([0-9a-f]+) [tT] (\S+)$", symbols, re.M):
+        names.setdefault(int(at, 16), set()).add(name)
+    if frames.count(" FDE ") < 50:
+        return [f"{library}: its unwind tables cannot be read"]
+    return [f"{os.path.basename(library)}: the unwind table of {min(n)} says that rbp lies where rbp points"
+            for n in found_by_rbp(frames, names) if not n & BY_RBP]
+
+
 def check(library):
     pointers, seen = imported(library), functions(library)
     bad = [f"{os.path.basename(library)}: {line}" for name, code in seen.items() for line in judge(name, code, pointers)]
     if len(seen) < 50:
         bad.append(f"{library}: {len(seen)} functions: it cannot be read")
-    return sorted(set(bad))
+    return sorted(set(bad + check_frames(library)))
 
 
 def main():
@@ -95,7 +125,10 @@ def self_test():
         if len(found) != complaints or ("stack" in "".join(found) and list(judge("f", aligned + code, dlsym))):
             print(code, found)
             return 1
-    return 0
+    frames = """00000018 0000003c 0000001c FDE cie=00000000 pc=000000000000a410..000000000000a562
+  DW_CFA_expression: r%d (%s) (DW_OP_breg6 (rbp): 0)"""
+    return (list(found_by_rbp(frames % (6, "rbp"), {0xa410: {"f"}})) != [{"f"}] or
+            list(found_by_rbp(frames % (12, "r12"), {0xa410: {"f"}})) != [])
 
 
 if __name__ == "__main__":
