@@ -8,3 +8,13 @@ const char *path_base_name(const char *path)
     const char *slash = path ? strrchr(path, '/') : NULL;
     return slash && slash[1] ? slash + 1 : path;
 }
+
+bool path_take_deleted(char *path)
+{
+    static const char deleted[] = " (deleted)";
+    const size_t n = strlen(path), mark = sizeof deleted - 1;
+    if (n <= mark || strcmp(path + n - mark, deleted) != 0)
+        return false;
+    path[n - mark] = 0;
+    return true;
+}

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/path.h"
 #include "base/proc.h"
 #include "format/file_id.h"
 #include "symbol/program.h"
@@ -39,12 +40,8 @@ static const char *const temporary[] = {"/tmp/", "/var/tmp/", "/dev/shm/", "/run
 /* The path without what the kernel says behind it of a file that was removed. */
 static void plain_path(const char *path, char *to, size_t room)
 {
-    static const char deleted[] = " (deleted)";
-    const size_t n = strnlen(path, room - 1), d = sizeof deleted - 1;
-    memcpy(to, path, n);
-    to[n] = 0;
-    if (n > d && !strcmp(to + n - d, deleted))
-        to[n - d] = 0;
+    snprintf(to, room, "%s", path);
+    path_take_deleted(to);
 }
 
 void programs_hold(struct programs *p, int fd, const struct stat *st, const char *path)

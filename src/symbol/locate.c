@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "base/proc.h"
 #include "symbol/program.h"
 
@@ -361,15 +362,12 @@ static int take_held(const struct locate *l, const char *path, const struct symb
 int locate_module(struct locate *l, const struct symbol_module *m, uint32_t pid,
                   struct located *out, struct locate_notes *notes)
 {
-    static const char deleted[] = " (deleted)";
     bool has_id = m->build_id && m->build_id_bytes;
     char *path = m->path && *m->path ? strdup(m->path) : NULL;
 
     *out = (struct located){.fd = -1};
     if (path) {
-        size_t n = strlen(path), d = sizeof deleted - 1;
-        if (n > d && strcmp(path + n - d, deleted) == 0)
-            path[n - d] = '\0';
+        path_take_deleted(path);
         if (l->sysroot) {
             char *rooted = join(l->sysroot, path);
             if (rooted && take_module(rooted, m, out, notes) == 0)

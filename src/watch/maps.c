@@ -9,10 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "base/proc.h"
 #include "watch/follow.h"
-
-#define DELETED " (deleted)"
 
 /* ---- the mappings ---- */
 
@@ -30,16 +29,6 @@ static bool is_segment(const char *path)
            (follow_name("", name, &pid, &clock) && follow_session_maker(directory, &pid));
 }
 
-/* Whether the file has no name any more; the mark of the kernel is removed from its path. */
-static bool take_deleted(char *path)
-{
-    const size_t n = strlen(path), mark = sizeof DELETED - 1;
-    if (n <= mark || strcmp(path + n - mark, DELETED) != 0)
-        return false;
-    path[n - mark] = 0;
-    return true;
-}
-
 int maps_read(pid_t pid, struct maps *m, struct error *err)
 {
     struct proc_maps maps;
@@ -52,7 +41,7 @@ int maps_read(pid_t pid, struct maps *m, struct error *err)
         if (*of.path != '/')
             continue;
         m->library |= strstr(of.path, "libmallow-watch.so") != NULL;
-        const bool deleted = take_deleted(of.path), memfd = deleted && is_memfd(of.path);
+        const bool deleted = path_take_deleted(of.path), memfd = deleted && is_memfd(of.path);
         if (!memfd && !is_segment(of.path))
             continue;
         m->start = of.start;
