@@ -268,8 +268,9 @@ static void describe(struct reader *r, const char *command)
     r->described = true;
 }
 
-static int read_line(struct reader *r, char *line, size_t n, struct error *err)
+static int read_line(void *arg, char *line, size_t n, struct error *err)
 {
+    struct reader *r = arg;
     char *p = line + 1;
     uint64_t v;
     if (!n || *line == '#')
@@ -324,17 +325,11 @@ int import_heaptrack(const char *path, struct rows *rows, struct import_result *
 {
     struct reader r = {
         .rows = rows, .result = result, .next_address = 0x10000000, .page_bytes = ARCH_PAGE_BYTES};
-    char *line;
-    size_t n;
     int more = -1;
     r.source = source_open(path, err);
     if (r.source) {
         r.thread = rows_thread(rows, 1, "");
-        while ((more = source_line(r.source, &line, &n, err)) > 0)
-            if (read_line(&r, line, n, err)) {
-                more = -1;
-                break;
-            }
+        more = source_each(r.source, read_line, &r, err);
         result->cut = !more && source_is_cut(r.source);
         if (!more && !r.headed)
             more = bad(&r, err,

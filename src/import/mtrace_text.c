@@ -186,8 +186,10 @@ static int read_call(struct reader *r, char *p, uint32_t stack, struct error *er
     return 0;
 }
 
-static int read_line(struct reader *r, char *line, struct error *err)
+static int read_line(void *arg, char *line, size_t n, struct error *err)
 {
+    struct reader *r = arg;
+    (void)n;
     uint32_t stack = 0;
     char *p = line;
     if (!*line)
@@ -230,17 +232,11 @@ int import_mtrace_text(const char *path, struct rows *rows, struct import_result
                        uint64_t *end_ns, struct error *err)
 {
     struct reader r = {.rows = rows, .result = result};
-    char *line;
-    size_t n;
     int more = -1;
     r.source = source_open(path, err);
     if (r.source) {
         r.thread = rows_thread(rows, 1, "");
-        while ((more = source_line(r.source, &line, &n, err)) > 0)
-            if (read_line(&r, line, err)) {
-                more = -1;
-                break;
-            }
+        more = source_each(r.source, read_line, &r, err);
         result->cut = !more && source_is_cut(r.source);
         if (!more && !r.any)
             more = bad(&r, err, "the trace has no call");

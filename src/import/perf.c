@@ -518,8 +518,9 @@ static int read_frame(struct reader *r, char *line, struct error *err)
     return 0;
 }
 
-static int read_line(struct reader *r, char *line, size_t n, struct error *err)
+static int read_line(void *arg, char *line, size_t n, struct error *err)
 {
+    struct reader *r = arg;
     char name[64];
     if (!n || *line == '#')
         return n ? 0 : finish_event(r, err);
@@ -562,8 +563,6 @@ int import_perf(const char *path, struct rows *rows, struct import_result *resul
                 struct error *err)
 {
     struct reader *r = calloc(1, sizeof *r);
-    char *line;
-    size_t n;
     int more = -1;
     if (!r)
         return error_memory(err);
@@ -571,11 +570,7 @@ int import_perf(const char *path, struct rows *rows, struct import_result *resul
     r->result = result;
     r->source = source_open(path, err);
     if (r->source) {
-        while ((more = source_line(r->source, &line, &n, err)) > 0)
-            if (read_line(r, line, n, err)) {
-                more = -1;
-                break;
-            }
+        more = source_each(r->source, read_line, r, err);
         result->cut = !more && source_is_cut(r->source);
         if (!more && finish_event(r, err))
             more = -1;

@@ -193,3 +193,14 @@ int source_line(struct source *s, char **line, size_t *bytes, struct error *err)
         s->ended = k == 0;
     }
 }
+
+int source_each(struct source *s, source_take *take, void *arg, struct error *err)
+{
+    char *line;
+    size_t n;
+    int more;
+    while ((more = source_line(s, &line, &n, err)) > 0)
+        if (take(arg, line, n, err))
+            return -1;
+    return more;
+}

@@ -19,6 +19,10 @@ void source_close(struct source *s); /* NULL is fine */
 /* The next line without its end, NUL behind it; valid until the next call. 1, 0 at the end, -1 with
  * *err. A NUL within a line is an error: it is not text. */
 int source_line(struct source *s, char **line, size_t *bytes, struct error *err);
+/* Calls `take` with each line, as source_line gives it, until the end or until it fails. 0, or -1
+ * with *err. */
+typedef int source_take(void *arg, char *line, size_t bytes, struct error *err);
+int source_each(struct source *s, source_take *take, void *arg, struct error *err);
 /* After the end: whether the file ends within a line (which is left out then) or within compressed
  * data: it was cut off, or is not finished. */
 bool source_is_cut(const struct source *s);
