@@ -12,19 +12,21 @@
 
 #include "base/error.h"
 #include "launch/launch.h"
+#include "trust/process.h"
 
 /* The first word of its command line behind the program's name. */
 #define LEND_COMMAND "lend-session"
 
+/* The number of the descriptor in the holder. */
+enum { LEND_FD = 3 };
+
 struct lent {
     pid_t holder; /* 0: none */
-    int fd;       /* the number of the descriptor in it */
 };
 
-/* The session is open at fd. To processes of this user and group, whose credentials are these
- * alone. 0, or -1 with *err. */
-int lend_begin(struct lent *l, int fd, uid_t user, gid_t group, const struct limits_before *limits,
-               struct error *err);
+/* The session is open at fd. To processes whose credentials are these alone. 0, or -1 with *err. */
+int lend_begin(struct lent *l, int fd, const struct trust_credentials *to,
+               const struct limits_before *limits, struct error *err);
 void lend_end(struct lent *l);
 
 /* The holder's main; returns only if this process was not started by lend_begin. */

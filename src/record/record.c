@@ -413,11 +413,10 @@ static int prepare_program(struct held *h, struct error *err)
         return -1;
     const struct subject *who = h->who;
     if (who->is_others) {
-        if (lend_begin(&h->lent, h->r->shm.fd, who->others.user, who->others.group, &h->limits,
-                       err))
+        if (lend_begin(&h->lent, h->r->shm.fd, &who->others, &h->limits, err))
             return -1;
         snprintf(h->session_path, sizeof h->session_path, "/proc/%d/fd/%d", (int)h->lent.holder,
-                 h->lent.fd);
+                 LEND_FD);
     }
     h->result->program_pid = h->who->pid;
     return 0;
