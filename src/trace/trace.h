@@ -302,10 +302,6 @@ void trace_kept_put_bytes(struct trace_kept *k, unsigned column, const void *dat
 void trace_kept_keep(struct trace *t, struct trace_kept *k);
 void trace_kept_drop(struct trace_kept *k); /* NULL is fine */
 
-/* Turns the raw recording open at `raw` into a sealed one at `out` (may be the place of the same
- * file): a file beside it takes its place when it is complete. Streams; memory grows with live
- * blocks and distinct stacks. `threads`: to use at once, the caller's among them; 0: as many as
- * there are processors for this process. The file does not depend on it. namer: NULL for none. */
 /* Names that the caller has for frames in files that a reader would look for in vain. They are
  * asked for when all of an image is known, by the thread that seals. */
 struct trace_namer {
@@ -317,6 +313,11 @@ struct trace_namer {
                    struct trace_name *names, size_t max);
     void *arg;
 };
+
+/* Turns the raw recording open at `raw` into a sealed one at `out` (may be the place of the same
+ * file): a file beside it takes its place when it is complete. Streams; memory grows with live
+ * blocks and distinct stacks. `threads`: to use at once, the caller's among them; 0: as many as
+ * there are processors for this process. The file does not depend on it. namer: NULL for none. */
 struct trace_seal_result {
     uint64_t events, calls, lost_calls, bytes_in, bytes_out, damaged_bytes;
 };
