@@ -24,6 +24,18 @@ struct glibc_cache {
 #define GLIBC_SMALL_BINS 64u
 #define GLIBC_SMALL_MOST 1040u /* of a chunk in these bins */
 
+/* A heap of an arena but the main one begins at a multiple of the most that it may grow to, with
+ * the address of its arena, of the heap before it, and its size now. */
+#define GLIBC_HEAP_BYTES ((uint64_t)64 << 20)
+#define GLIBC_HEAP_PAGES 4u /* huge pages: the most of one that is made of them, up to 2.42 */
+
+/* The most that such a heap grows to, made of huge pages of that size; 0: that is none. */
+static inline __attribute__((unused)) uint64_t glibc_huge_heap_bytes(uint64_t page_bytes)
+{
+    const bool power = page_bytes && !(page_bytes & (page_bytes - 1));
+    return power && page_bytes >> 16 && !(page_bytes >> 40) ? page_bytes * GLIBC_HEAP_PAGES : 0;
+}
+
 struct glibc_version {
     unsigned minor; /* of 2.minor: the first that is so */
     struct glibc_cache cache;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arch/page.h"
+#include "glibc/versions.h"
 
 enum {
     PAIRS = 127,
@@ -15,7 +16,9 @@ enum {
     SYSTEM = 2072,
     TAIL_END = 2088,
     HEAD_MAX = 128,
-    BROKEN_MAX = 3, /* list heads that may not hold: a stop in the middle of an unlink */
+    FLAGS = 4,          /* from the start: an int */
+    NOT_CONTIGUOUS = 2, /* of the flags */
+    BROKEN_MAX = 3,     /* list heads that may not hold: a stop in the middle of an unlink */
     DATA_BYTES_MAX = 64 << 20,
     PARAMETERS_NEAR = 1 << 20,
     MAPPED_MAX_DEFAULT = 65536
@@ -88,7 +91,11 @@ static size_t find_bins(const struct search *s, size_t from)
 
 static bool read_arena(struct target *t, uint64_t bins, struct glibc_arena *a)
 {
+    uint64_t lock_and_flags = 0;
     a->bins = bins;
+    if (!target_peek(t, a->start, &lock_and_flags))
+        return false;
+    a->parts = a->main && lock_and_flags >> FLAGS * 8 & NOT_CONTIGUOUS;
     return target_peek(t, bins + (uint64_t)TOP, &a->top) &&
            target_peek(t, bins + SYSTEM, &a->system_bytes) &&
            target_peek(t, bins + ATTACHED, &a->attached_threads);
@@ -107,6 +114,16 @@ static int add_arena(struct glibc *g, const struct glibc_arena *a)
     return 0;
 }
 
+/* Whether another arena than the main one begins there: behind the first words of its first heap,
+ * the first of which leads to it. How large heaps are need not be known. */
+static bool is_in_heap(struct target *t, uint64_t arena)
+{
+    const uint64_t heap = arena & ~(uint64_t)(TARGET_PAGE_BYTES - 1);
+    uint64_t word;
+    return !(arena & 7) && !(arena >> ARCH_ADDRESS_BITS) && arena - heap <= HEAD_MAX &&
+           target_peek(t, heap, &word) && word == arena;
+}
+
 /* Follows the ring of arenas, if `head` is how far their bins are from their start. Returns 1 when
  * it closes, 0 when not, -1 when out of memory. */
 static int follow_ring(struct glibc *g, struct target *t, uint64_t bins, uint64_t head)
@@ -119,9 +136,7 @@ static int follow_ring(struct glibc *g, struct target *t, uint64_t bins, uint64_
     if (add_arena(g, &a))
         return -1;
     while (next != start) {
-        /* An arena begins behind its heap's first words. */
-        if (next & 7 || next >> ARCH_ADDRESS_BITS || next % GLIBC_HEAP_BYTES > TARGET_PAGE_BYTES ||
-            g->arena_count >= GLIBC_ARENAS_MAX)
+        if (g->arena_count >= GLIBC_ARENAS_MAX || !is_in_heap(t, next))
             return 0;
         a = (struct glibc_arena){.start = next};
         uint64_t following;
@@ -204,11 +219,32 @@ static void find_parameters(struct glibc *g, const struct search *s)
             g->has_parameters = true;
             g->parameters = s->base + i * 8;
             g->sbrk_base = s->words[i];
+            g->huge_bytes = how & 1 || i < 6 ? 0 : s->words[i - 6];
             g->tcache_count = s->words[i + 3];
             g->mapped_blocks = counts[0];
             g->mapped_bytes = s->words[i - 2];
             return;
         }
+}
+
+/* How large the heaps of arenas are, by their own words: where a heap of that size would begin that
+ * holds the arena's top, there is the arena's address. In doubt it is the usual size. */
+static void find_heap_bytes(struct glibc *g, struct target *t)
+{
+    const uint64_t tried[] = {GLIBC_HEAP_BYTES, glibc_huge_heap_bytes(g->huge_bytes)};
+    g->heap_bytes = GLIBC_HEAP_BYTES;
+    for (size_t k = 0; k < sizeof tried / sizeof *tried; k++) {
+        size_t i = 1;
+        uint64_t word;
+        while (tried[k] && i < g->arena_count &&
+               target_peek(t, g->arenas[i].top & ~(tried[k] - 1), &word) &&
+               word == g->arenas[i].start)
+            i++;
+        if (!tried[k] || i < g->arena_count)
+            continue;
+        g->heap_bytes = tried[k];
+        return;
+    }
 }
 
 /* Returns 1 when the allocator's state is in this range, 0 when not, -1 with *err set. */
@@ -228,8 +264,10 @@ static int search_range(struct glibc *g, struct target *t, uint64_t start, uint6
     int status = 0;
     if (found != SIZE_MAX) {
         status = find_arenas(g, t, start + found * 8, err) ? -1 : 1;
-        if (status > 0)
+        if (status > 0) {
             find_parameters(g, &s);
+            find_heap_bytes(g, t);
+        }
     }
     free(words);
     return status;

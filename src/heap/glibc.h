@@ -17,22 +17,23 @@
 
 enum { GLIBC_ARENAS_MAX = 1 << 14, GLIBC_HEAPS_MAX = 1 << 20, GLIBC_FASTBINS = 10 };
 
-#define GLIBC_HEAP_BYTES ((uint64_t)64 << 20) /* a heap of an arena is aligned to this */
-
 struct glibc_arena {
     uint64_t bins;  /* address of the array of bins; all else lies relative to it */
     uint64_t start; /* of the struct malloc_state */
     uint64_t top, system_bytes, attached_threads;
     bool main;
+    bool parts; /* its memory is not contiguous: parts end at fences, and lie anywhere */
 };
 
 struct glibc {
     struct glibc_arena *arenas; /* the main one first */
     size_t arena_count;
+    uint64_t heap_bytes; /* a heap of an arena is aligned to this, and no larger */
     uint64_t head_bytes; /* from the start of a struct malloc_state to its bins */
     bool has_fastbins;
     bool has_parameters;         /* mp_ was found: what follows holds */
     uint64_t sbrk_base;          /* first address that brk gave; 0: none yet */
+    uint64_t huge_bytes;         /* of a page that heaps are made of; 0: they are not */
     uint64_t tcache_count;       /* blocks that a bin of a thread's cache may hold */
     uint64_t mapped_blocks;      /* n_mmaps */
     uint64_t mapped_bytes;       /* mmapped_mem */

@@ -94,10 +94,28 @@ static int search_run(struct finding *f, uint64_t start, uint64_t end)
     return status;
 }
 
-static bool is_candidate(const struct target_region *r)
+static bool is_candidate(const struct target_region *r, uint32_t not )
 {
     return !r->file && r->flags & REGION_WRITE &&
-           !(r->flags & (REGION_SHARED | REGION_BREAK | REGION_STACK | REGION_SPECIAL));
+           !(r->flags & (REGION_SHARED | REGION_STACK | REGION_SPECIAL | not ));
+}
+
+bool walk_next_memory(const struct target *t, size_t *at, bool *brk, uint64_t *start, uint64_t *end)
+{
+    const struct target_region *const r = t->regions;
+    while (*at < t->region_count && !is_candidate(&r[*at], brk ? 0 : REGION_BREAK))
+        ++*at;
+    if (*at == t->region_count)
+        return false;
+    const uint32_t made = r[*at].flags & REGION_BREAK;
+    *start = r[*at].start;
+    *end = r[*at].end;
+    while (++*at < t->region_count && r[*at].start == *end && is_candidate(&r[*at], 0) &&
+           (r[*at].flags & REGION_BREAK) == made)
+        *end = r[*at].end;
+    if (brk)
+        *brk = made;
+    return true;
 }
 
 static int by_base(const void *a, const void *b)
@@ -139,15 +157,9 @@ int walk_find_mapped(struct walk *w, struct target *t, const struct glibc *g)
     if (count > 1)
         qsort(known, count, sizeof *known, by_base);
     int status = 0;
-    for (size_t i = 0; !status && i < t->region_count;) {
-        uint64_t start = t->regions[i].start, end = t->regions[i].end;
-        bool candidate = is_candidate(&t->regions[i++]);
-        while (candidate && i < t->region_count && is_candidate(&t->regions[i]) &&
-               t->regions[i].start == end)
-            end = t->regions[i++].end;
-        if (candidate)
-            status = search_between(&f, start, end, known, count);
-    }
+    uint64_t start, end;
+    for (size_t i = 0; !status && walk_next_memory(t, &i, NULL, &start, &end);)
+        status = search_between(&f, start, end, known, count);
     free(known);
     free(f.data);
     w->mapped_system_bytes = f.bytes;

@@ -3,7 +3,7 @@
 
 #include "arch/page.h"
 #include "base/array.h"
-#include "heap/readahead.h"
+#include "heap/headers.h"
 #include "heap/spill.h"
 
 #include <inttypes.h>
@@ -13,10 +13,6 @@
 #include <string.h>
 
 enum {
-    SIZE_BITS = 7,
-    PREVIOUS_IN_USE = 1,
-    CHUNK_MIN = 32,
-    FENCE_BYTES = 16,
     ARENA_TAIL = 2088,
     FOREIGN_MAX = 1 << 30,  /* how far the next part of the main heap is looked for */
     EFFORT_LEAST = 1 << 28, /* headers that are looked at for it, and how many it costs to leap */
@@ -44,26 +40,11 @@ int walk_add_segment(struct walk *w, const struct walk_segment *s)
 
 struct chunk_walk {
     struct walk *w;
-    struct readahead *ahead;
-    uint64_t at; /* of the bytes at hand */
-    size_t bytes;
-    const uint8_t *data;
+    struct headers headers;
     bool fenced; /* the last segment was of the main arena and ended at a fence before its top */
+    bool parts;  /* all segments of the main arena are known: none has to be looked for */
     uint64_t effort; /* left for finding where the main heap goes on */
 };
-
-/* The two words of a chunk's header; false when they are not there. end: nothing is read behind. */
-static inline bool header_at(struct chunk_walk *c, uint64_t at, uint64_t end, uint64_t header[2])
-{
-    if (at - c->at >= c->bytes || c->bytes - (at - c->at) < 16) {
-        c->at = at;
-        c->data = readahead_at(c->ahead, at, end + 16, 16, &c->bytes);
-        if (c->bytes < 16)
-            return false;
-    }
-    memcpy(header, c->data + (at - c->at), 16);
-    return true;
-}
 
 /* How a run of chunks ends at a fence: behind it there is nothing more of the segment. */
 static bool fence_ends(const struct walk_segment *s, uint64_t at, uint64_t size)
@@ -83,7 +64,7 @@ static int walk_segment(struct chunk_walk *c, struct walk_segment *s, uint64_t t
     s->first_block = b->count;
     c->fenced = false;
     while (at < s->end) {
-        if (!header_at(c, at, s->end, header)) {
+        if (!headers_at(&c->headers, at, s->end, header)) {
             walk_doubt(w, "the memory of the heap at 0x%" PRIx64 " cannot be read", at);
             break;
         }
@@ -180,13 +161,13 @@ static int find_main(struct walk *w, struct target *t, const struct glibc *g)
 static int find_heaps(struct walk *w, struct target *t, const struct glibc *g, uint32_t index)
 {
     const struct glibc_arena *a = &g->arenas[index];
-    uint64_t heap = a->top & ~(GLIBC_HEAP_BYTES - 1), sum = 0;
-    uint64_t first_heap = a->start & ~(GLIBC_HEAP_BYTES - 1);
+    uint64_t heap = a->top & ~(g->heap_bytes - 1), sum = 0;
+    uint64_t first_heap = a->start & ~(g->heap_bytes - 1);
     for (unsigned n = 0; heap && n < GLIBC_HEAPS_MAX; n++) {
         uint64_t info[3]; /* arena, previous heap, size */
         if (heap >> ARCH_ADDRESS_BITS || target_read(t, heap, info, sizeof info) < sizeof info ||
-            info[0] != a->start || info[2] > GLIBC_HEAP_BYTES || info[2] % TARGET_PAGE_BYTES ||
-            info[2] < TARGET_PAGE_BYTES || (info[1] & (GLIBC_HEAP_BYTES - 1))) {
+            info[0] != a->start || info[2] > g->heap_bytes || info[2] % TARGET_PAGE_BYTES ||
+            info[2] < TARGET_PAGE_BYTES || (info[1] & (g->heap_bytes - 1))) {
             walk_doubt(
                 w, "the heap at 0x%" PRIx64 " of the arena at 0x%" PRIx64 " does not belong to it",
                 heap, a->start);
@@ -232,8 +213,9 @@ static bool leads_to_top(struct chunk_walk *c, uint64_t at, uint64_t end, uint64
 {
     uint64_t header[2];
     for (unsigned n = 0; at < top; n++) {
-        const uint64_t before = c->at;
-        if (!header_at(c, at, end, header) || !spend(c, c->at == before ? 1 : LEAP_EFFORT))
+        const uint64_t before = c->headers.at;
+        if (!headers_at(&c->headers, at, end, header) ||
+            !spend(c, c->headers.at == before ? 1 : LEAP_EFFORT))
             return false;
         uint64_t size = header[1] & ~(uint64_t)SIZE_BITS;
         if (size == FENCE_BYTES && n) /* another part follows */
@@ -250,7 +232,7 @@ static int find_next_main(struct walk *w, struct chunk_walk *c, const struct gli
 {
     const struct glibc_arena *a = &g->arenas[0];
     uint64_t header[2], covered = 0;
-    if (!header_at(c, a->top, a->top + 16, header))
+    if (!headers_at(&c->headers, a->top, a->top + 16, header))
         return 0;
     uint64_t end = a->top + (header[1] & ~(uint64_t)SIZE_BITS);
     for (size_t i = 0; i < w->segment_count; i++)
@@ -263,7 +245,7 @@ static int find_next_main(struct walk *w, struct chunk_walk *c, const struct gli
     }
     if (from < a->top && a->top - from < FOREIGN_MAX)
         for (uint64_t at = (from + 15) & ~15ULL; at <= a->top && spend(c, 1); at += 16)
-            if (header_at(c, at, end, header) && header[1] & PREVIOUS_IN_USE &&
+            if (headers_at(&c->headers, at, end, header) && header[1] & PREVIOUS_IN_USE &&
                 leads_to_top(c, at, end, a->top)) {
                 /* The other part's memory counts as the arena's. */
                 struct walk_segment s = {
@@ -334,13 +316,16 @@ static int walk_all(struct walk *w, struct target *t, const struct glibc *g,
                     unsigned threads)
 {
     struct chunk_walk c = {.w = w,
-                           .ahead = readahead_open(t, threads),
+                           .headers = {.ahead = readahead_open(t, threads)},
+                           .parts = g->arenas[0].parts,
                            .effort = EFFORT_LEAST + g->arenas[0].system_bytes / BLOCK_GRANULE};
-    int status = c.ahead ? 0 : -1;
-    if (!status)
+    int status = c.headers.ahead ? 0 : -1;
+    if (!status && !c.parts)
         status = find_main(w, t, g);
     for (uint32_t i = 1; !status && i < g->arena_count; i++)
         status = find_heaps(w, t, g, i);
+    if (!status && c.parts)
+        status = walk_find_parts(w, t, g, &c.headers);
     if (!status)
         status = walk_find_mapped(w, t, g);
     if (!status)
@@ -369,7 +354,7 @@ static int walk_all(struct walk *w, struct target *t, const struct glibc *g,
         } else {
             status = walk_segment(&c, s, g->arenas[s->arena].top);
             until = s->end;
-            if (!status && c.fenced) { /* s may move */
+            if (!status && c.fenced && !c.parts) { /* s may move */
                 status = find_next_main(w, &c, g, until);
                 qsort(w->segments + i + 1, w->segment_count - i - 1, sizeof *w->segments, by_first);
             }
@@ -377,7 +362,7 @@ static int walk_all(struct walk *w, struct target *t, const struct glibc *g,
         }
         until = s->end;
     }
-    readahead_close(c.ahead);
+    readahead_close(c.headers.ahead);
     return status;
 }
 

@@ -73,6 +73,15 @@ void walk_release(struct walk *w);
 void walk_doubt(struct walk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int walk_add_segment(struct walk *w, const struct walk_segment *s);
 
+/* parts.c: adds the segments of a main arena that is not contiguous, once those of other arenas are
+ * known. -1: out of memory. */
+struct headers;
+int walk_find_parts(struct walk *w, struct target *t, const struct glibc *g,
+                    struct headers *headers);
+/* mapped.c: the next run of private memory that may be written, from region *at on, which is then
+ * the one behind it; false when there is none. *brk: whether brk made it; NULL: none of that. */
+bool walk_next_memory(const struct target *t, size_t *at, bool *brk, uint64_t *start,
+                      uint64_t *end);
 /* mapped.c: adds a segment for each block with a mapping of its own. -1: out of memory. */
 int walk_find_mapped(struct walk *w, struct target *t, const struct glibc *g);
 /* exact.c: notes a block without a header. -1: out of memory. */

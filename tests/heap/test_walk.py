@@ -85,6 +85,22 @@ class Exact(Checked):
         p = self.start(tool("victim_breaks"), os.path.join(self.folder, "truth"))
         self.check(p.pid, os.path.join(self.folder, "truth"), 1)
 
+    def test_a_wall(self):
+        """The break cannot grow: the main arena goes on in mappings, and is contiguous no more."""
+        for how in ("walled", "wall"):
+            with self.subTest(how):
+                p = self.start(tool("victim_breaks"), os.path.join(self.folder, "truth"), how)
+                self.check(p.pid, os.path.join(self.folder, "truth"), 1)
+
+    def test_huge_pages(self):
+        """Heaps of other sizes, and a main arena of mappings alone."""
+        for kind in 1, 2:
+            for threads in 1, 3:
+                with self.subTest(kind=kind, threads=threads):
+                    p = self.victim(threads, 2000 if threads > 1 else 30000,
+                                    env=dict(os.environ, GLIBC_TUNABLES=f"glibc.malloc.hugetlb={kind}"))
+                    self.check(p.pid, os.path.join(self.folder, "truth"), threads)
+
     def test_a_maze(self):
         """What looks like blocks from every address on: the search for the main heap's next part gives up."""
         p = self.start(tool("victim_breaks"), os.path.join(self.folder, "truth"), "maze")

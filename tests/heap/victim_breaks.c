@@ -1,10 +1,15 @@
 /* victim_breaks.c - moves the break itself between allocations, so that the main heap lies in
- * parts. Usage: victim_breaks FILE [maze]; FILE as of victim_blocks. maze: what lies between two of
- * the parts looks like blocks from every address on, and leads nowhere. */
+ * parts. Usage: victim_breaks FILE [maze|wall|walled]; FILE as of victim_blocks. maze: what lies
+ * between two of the parts looks like blocks from every address on, and leads nowhere. wall: a page
+ * comes to lie in the way of the break, so that glibc maps further parts; walled: from the start,
+ * and nobody else moves the break. */
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { ROUNDS = 8, EACH = 300, MAZE_BYTES = 64 << 20 };
@@ -19,18 +24,31 @@ static void make_maze(void)
     words[MAZE_BYTES / sizeof *words - 1] = words[MAZE_BYTES / sizeof *words - 3] = 8;
 }
 
+static bool make_wall(void)
+{
+    const uint64_t at = ((uint64_t)sbrk(0) + 4095) & ~4095ULL;
+    return mmap((char *)at + (1 << 20), 4096, PROT_READ, // NOLINT(performance-no-int-to-ptr)
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != MAP_FAILED;
+}
+
 int main(int argc, char **argv)
 {
     static char room[1 << 16];
     size_t n = 0;
     if (argc < 2)
         return 2;
+    const char *how = argc > 2 ? argv[2] : "";
+    const bool walled = !strcmp(how, "walled");
+    if (walled && !make_wall())
+        return 1;
     for (int i = 0; i < ROUNDS; i++) {
         for (int k = 0; k < EACH; k++)
             kept[n++] = malloc((size_t)(k * 7 % 2000 + 1));
-        if (argc > 2 && i == ROUNDS / 2)
+        if (!strcmp(how, "maze") && i == ROUNDS / 2)
             make_maze();
-        if (sbrk(i % 2 ? 4096 * (i + 1) : 1008) == (void *)-1)
+        if (!strcmp(how, "wall") && i == ROUNDS / 4 && !make_wall())
+            return 1;
+        if (!walled && sbrk(i % 2 ? 4096 * (i + 1) : 1008) == (void *)-1)
             return 1;
     }
     for (size_t i = 0; i < n; i += 3) {
