@@ -2,8 +2,10 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 
 from probing import MALLOW, Case, attached, main, mallow, reads, victim
 
@@ -114,6 +116,43 @@ class Reach(Case):
         said, document = self.ended(probe)
         self.assertGreater(sum(f["calls"] for f in document["functions"]), 1000)
         self.assertEqual("this kernel cannot limit them to this process" in said, bool(document["bystanders"]))
+
+    def test_one_that_is_watched(self):
+        """The library writes the fast form of its entries over them: the kernel runs their first instruction from the file while a
+        probe is there, and writes its first byte back afterwards. Before, the process died of the mixture."""
+        def child_of(p):
+            for _ in range(12000):
+                with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
+                    for child in f.read().split():
+                        with open(f"/proc/{child}/comm", encoding="ascii") as name:
+                            if name.read() == "calls_victim\n":
+                                return int(child)
+                time.sleep(0.01)
+            raise AssertionError("no program is watched")
+
+        for attached_to in False, True:
+            for probe in ("probe", "calls", "-d", "10ms"), ("record", "-q", "--how", "probe", "-o", os.path.join(self.folder, "r.mlw")):
+                with self.subTest(attached_to=attached_to, probe=probe[0]):
+                    if attached_to:
+                        target = self.start(victim("calls_victim"), "wait")
+                        pid = target.pid
+                        reads(pid)
+                        watch = self.start(MALLOW, "watch", "--every", "1h", "-p", str(pid))
+                        self.assertIn(b"attached to process", watch.stderr.readline())
+                    else:
+                        target = watch = self.start(MALLOW, "watch", "--every", "1h", "--", victim("calls_victim"), "wait")
+                        pid = child_of(target)
+                        reads(pid)
+                    p = self.start(MALLOW, *probe, "-p", str(pid))
+                    if probe[0] == "record":
+                        attached(p)
+                        p.send_signal(signal.SIGINT)
+                    _, said = p.communicate(timeout=600)
+                    self.assertEqual(p.returncode, 0, said)
+                    _, said = target.communicate(b"g")
+                    self.assertEqual(target.returncode, 0, said)
+                    watch.terminate()
+                    watch.wait()
 
 
 if __name__ == "__main__":

@@ -111,12 +111,10 @@
     "  jb 1b\n"
 /* Goes to 1 when the address in rdi may be that of a sampled block. */
 #define ARCH_HELD_AT                                                                               \
-    "  mov %rdi, %rax\n"                                                                           \
     "  shr $4, %rax\n"                                                                             \
     "  movzwl %ax, %eax\n"
 #define ARCH_HELD                                                                                  \
-    ARCH_HELD_AT                                                                                   \
-    "  lea held_filter(%rip), %r11\n"                                                              \
+    "  mov %rdi, %rax\n" ARCH_HELD_AT "  lea held_filter(%rip), %r11\n"                            \
     "  cmpb $0, (%r11,%rax)\n"                                                                     \
     "  jne 1b\n"
 
@@ -156,7 +154,9 @@
 
 /* An entry in two forms (watch/direct.c): the general one goes on at 2, finds everything through
  * memory and leaves for the allocator at 3, for `slow` at 1; the fast one, a template with places
- * to fill in, is written over it. */
+ * to fill in, is written over it. Both begin with the same instruction, which puts rdi into rax: a
+ * tracer that puts a breakpoint on the function runs the first instruction, and later puts back its
+ * first byte, as the library's file has them. */
 enum arch_fix { /* how a place is filled in, of four bytes but for one */
                 ARCH_FIX_END = 0,
                 ARCH_FIX_THREAD = 1, /* watch_thread, from the thread pointer */
@@ -165,19 +165,23 @@ enum arch_fix { /* how a place is filled in, of four bytes but for one */
                 ARCH_FIX_TARGET = 4, /* the allocator, from behind the place */
                 ARCH_FIX_FILTER = 5  /* of addresses; the same */
 };
-#define ARCH_ENTRY_JUMP                                                                            \
-    0xe9 /* the first byte of an entry, unless a debugger put a breakpoint there */
+/* The first bytes of an entry, unless a debugger put a breakpoint there. */
+#define ARCH_ENTRY_FIRST                                                                           \
+    {                                                                                              \
+        0x48, 0x89, 0xf8, 0xe9                                                                     \
+    }
 
 #define ARCH_FIX(kind, back)                                                                       \
     "6:.pushsection .rodata.fixes,\"a\"\n.byte 6b - " back " - 7b, " kind "\n.popsection\n"
 
 #define ARCH_ENTRY_SAMPLED(name, general, fast, offset, slow, arguments)                           \
     __asm__(".pushsection .rodata.fixes,\"a\"\n5:\n.popsection\n"                                  \
-            ".pushsection .rodata.fast,\"a\"\n7:\n" fast "8:\n.popsection\n"                       \
+            ".pushsection .rodata.fast,\"a\"\n7:mov %rdi, %rax\n" fast "8:\n.popsection\n"         \
             ".pushsection .rodata.fixes,\"a\"\n.byte 0, 0\n.popsection\n"                          \
             ".pushsection .text\n"                                                                 \
             ".globl " name "\n.hidden " name "\n.type " name ", @function\n.p2align 5\n" name      \
-            ":\n.cfi_startproc\n4:.byte 0xe9\n.long 2f - . - 4\n.skip 8b - 7b - 5, 0xcc\n"         \
+            ":\n.cfi_startproc\n4:mov %rdi, %rax\n.byte 0xe9\n.long 2f - . - 4\n"                  \
+            ".skip 8b - 7b - 8, 0xcc\n"                                                            \
             "1:mov %rsp, %" ARCH_SP_BEHIND_##arguments "\n"                                        \
                                                        "  mov %rbp, %" ARCH_FP_BEHIND_##arguments  \
             "\n"                                                                                   \
@@ -195,11 +199,10 @@ enum arch_fix { /* how a place is filled in, of four bytes but for one */
     "  jb 1b\n"
 #define ARCH_SPEND_FAST(size_register) "  sub %" size_register ", %fs:0\n" ARCH_FIX("1", "4")
 #define ARCH_NOT_LESS                  "  .byte 0x0f, 0x83\n  .long 0\n" ARCH_FIX("4", "4") /* jae */
-/* Both questions, with rcx, which is no argument here: goes to 8 when the address in rdi lies in
- * the range; then as ARCH_HELD_FAST. Of the range, whose start is a multiple of its size, the upper
- * bits are compared. */
+/* The fast forms find rdi in rax. Both questions, with rcx, which is no argument here: goes to 8
+ * when the address in rdi lies in the range; then as ARCH_HELD_FAST. Of the range, whose start is a
+ * multiple of its size, the upper bits are compared. */
 #define ARCH_OURS_FAST                                                                             \
-    "  mov %rdi, %rax\n"                                                                           \
     "  shr $4, %rax\n"                                                                             \
     "  movzwl %ax, %ecx\n"                                                                         \
     "  shr $0x7f, %rax\n" ARCH_FIX("3", "1") "  cmp $0x7fffffff, %eax\n" ARCH_FIX(                 \
@@ -222,7 +225,6 @@ enum arch_fix { /* how a place is filled in, of four bytes but for one */
     "  sub %rax, %fs:(%rcx)\n"                                                                     \
     "  jb 1b\n"
 #define ARCH_SPEND_PRODUCT_FAST                                                                    \
-    "  mov %rdi, %rax\n"                                                                           \
     "  mul %rsi\n"                                                                                 \
     "  .byte 0x0f, 0x80\n  .long 0\n" ARCH_FIX("4", "4") /* jo */ ARCH_SPEND_FAST("rax")
 

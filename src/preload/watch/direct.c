@@ -47,7 +47,8 @@ static void write_entry(const struct entry *e)
 {
     uint64_t copy[FAST_MAX / WORD];
     uint8_t *at = PLACE(e->at), *bytes = (uint8_t *)copy;
-    if (e->bytes > FAST_MAX || *at != ARCH_ENTRY_JUMP)
+    static const uint8_t first[] = ARCH_ENTRY_FIRST;
+    if (e->bytes > FAST_MAX || memcmp(at, first, sizeof first) != 0)
         return;
     memcpy(copy, at, sizeof copy);
     memcpy(copy, PLACE(e->template), e->bytes);
