@@ -143,6 +143,8 @@ static int refuse_not_proven(const char *path, struct place *places, size_t n, s
         return -1;
     for (size_t i = 0; i < n; i++) {
         uint8_t code[ARCH_INSTRUCTION_BYTES];
+        if (places[i].refused == PLACE_CHANGED)
+            continue;
         const ssize_t bytes = pread(fd, code, sizeof code, (off_t)places[i].offset);
         places[i].refused =
             bytes > 0 && arch_uprobe_right(code, (size_t)bytes) ? 0 : PLACE_NOT_PROVEN;
@@ -230,6 +232,7 @@ const char *attach_refusal(const struct place *place)
 {
     switch (place->refused) {
     case PLACE_NOT_PROVEN: return "Linux is not known to handle its first instruction in a probe";
+    case PLACE_CHANGED: return "its code in the process is not that of its file";
     case EINVAL: return counted_elsewhere;
     default: return "the kernel refuses its first instruction";
     }

@@ -31,7 +31,7 @@ struct mapping_query {
 };
 #define ASK_MAPPING _IOWR('f', 17, struct mapping_query)
 
-static bool is_file(const struct stat *file, pid_t pid, const struct proc_mapping *m)
+bool engine_is_code_of(const struct stat *file, pid_t pid, const struct proc_mapping *m)
 {
     char path[96];
     struct stat st;
@@ -73,12 +73,12 @@ static bool has_mapped(pid_t pid, const struct stat *file, size_t *budget)
         return false;
     errno = 0;
     while (!found && *budget && next_code(fileno(maps.in), m.end, &m)) {
-        found = is_file(file, pid, &m);
+        found = engine_is_code_of(file, pid, &m);
         --*budget;
     }
     const bool must_read = errno == ENOTTY;
     while (must_read && !found && *budget && proc_maps_next(&maps, &m)) {
-        found = is_file(file, pid, &m);
+        found = engine_is_code_of(file, pid, &m);
         --*budget;
     }
     proc_maps_close(&maps);

@@ -234,6 +234,8 @@ long engine_attach_places(struct probe_engine *e, const char *program, const cha
         how.pid = (pid_t)e->pid;
     else if (engine_say_bystanders(e, path, err))
         return -1;
+    if (engine_refuse_changed(e, path, places, n, err))
+        return -1;
     return attach_places(&e->attachments, p, path, places, n, &how, err);
 }
 

@@ -153,6 +153,18 @@ class Reach(Case):
                     self.assertEqual(target.returncode, 0, said)
                     watch.terminate()
                     watch.wait()
+    def test_a_function_that_was_patched(self):
+        """The kernel would run what the file has, and put its first byte in front of the patch."""
+        target = self.start(victim("patched_victim"))
+        reads(target)
+        out = mallow("probe", "calls", "--json", "-d", "10ms", "-p", target.pid, "--lib", victim("patched_victim"), "--function", "*ted",
+                     "--function", "patched")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        document = json.loads(out.stdout)
+        self.assertEqual([f["function"] for f in document["not_placed"]], ["patched"])
+        self.assertIn("patched cannot be probed: its code in the process is not that of its file\n", out.stderr)
+        target.communicate(b"g")
+        self.assertEqual(target.returncode, 0)
 
 
 if __name__ == "__main__":

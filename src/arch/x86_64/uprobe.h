@@ -24,7 +24,10 @@
             ".size " #aside ", . - " #aside "\n"                                                   \
             ".popsection\n")
 
-enum { ARCH_INSTRUCTION_BYTES = 15 }; /* the longest */
+enum {
+    ARCH_INSTRUCTION_BYTES = 15, /* the longest */
+    ARCH_BREAKPOINT = 0xcc       /* the first byte of a function that has a probe */
+};
 
 /* The tables below hold what tests/probe/test_encodings.py proves, and nothing else: it compares
  * each encoding alone and under a probe. A row is sixteen opcodes, the lowest bit the first.
