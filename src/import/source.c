@@ -10,13 +10,10 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "base/packed.h"
 #include "trust/file.h"
 
-enum {
-    CHUNK = 1 << 16,
-    SHARE = 128,       /* a text may have so many times the bytes of the compressed file */
-    LEAST = 256 << 20, /* and these in any case */
-};
+enum { CHUNK = 1 << 16 };
 
 struct source {
     const char *path;
@@ -68,7 +65,7 @@ struct source *source_open(const char *path, struct error *err)
     }
     struct stat st;
     if (!fstat(fd, &st) && (s->zstd || !gzdirect(s->gz)))
-        s->left = LEAST + (uint64_t)st.st_size * SHARE;
+        s->left = packed_most((uint64_t)st.st_size);
     return s;
 }
 
@@ -187,7 +184,7 @@ int source_line(struct source *s, char **line, size_t *bytes, struct error *err)
             return source_error(s, err,
                                 "the file unpacks to more than %u times its size: unpack it "
                                 "before, with 'zstd -d' or 'gzip -d'",
-                                SHARE);
+                                PACKED_SHARE);
         s->left -= s->left == UINT64_MAX ? 0 : (uint64_t)k;
         s->have = n + (size_t)k;
         s->ended = k == 0;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include "base/packed.h"
 #include "base/write.h"
 #include "trust/file.h"
 #include "workload/format.h"
@@ -109,8 +110,7 @@ static int unpack(const char *path, int into, struct error *err)
     void *data = trust_map(path, &bytes, err);
     if (!data)
         return -1;
-    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    int failed = workload_unpack(data, bytes, into, memory / 4, err);
+    int failed = workload_unpack(data, bytes, into, packed_most(bytes), err);
     munmap(data, bytes);
     return failed;
 }

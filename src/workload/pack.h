@@ -1,8 +1,8 @@
 /* pack.h - workload files compressed with zstd (as `zstd run.mwl` makes them).
  *
  * Owns: recognizing them by their first bytes, packing, and unpacking it into memory of the
- * kernel's, which a program that is started inherits. Refuses: files that unpack to more than a
- * quarter of the machine's memory, so that a small damaged or hostile file cannot fill it. */
+ * kernel's, which a program that is started inherits. Refuses: files that unpack to more than
+ * base/packed.h says, so that a small damaged or hostile file cannot fill it. */
 #ifndef MALLOW_WORKLOAD_PACK_H
 #define MALLOW_WORKLOAD_PACK_H
 

@@ -31,6 +31,11 @@ def saved_heap(raw_bytes):
     return b"MLHEAP\0\2" + struct.pack("<IIQQ", 1, 0, raw_bytes, len(packed)) + packed
 
 
+def packed(raw_bytes):
+    """Zeros, as zstd packs them."""
+    return zstd_runs((0, raw_bytes))
+
+
 def perf_threads(count):
     """What perf script prints of a program of which each call is another thread's."""
     return b"".join(b"x %d 1.0: probe_libc:malloc: (1) bytes=0x10\n" % (i + 1) for i in range(count))

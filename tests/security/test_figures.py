@@ -83,6 +83,14 @@ class Files(attack.Attack):
             done = figures.run(self, "workload", "threads of dj/malloc that wait", MALLOW, "workload", "-o", out, self.path)
             self.assertEqual(done.returncode, status, done.stderr)
 
+    def test_packed_workload(self):
+        self.write(hostile_files.packed(20 << 30))
+        for row in "replay", "workload":
+            done = figures.run(self, row, "20 GiB of zeros in zstd", MALLOW, row, *(["-o", self.root + "/w"] if row == "workload" else []),
+                               self.path)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("unpacks to more than", done.stderr)
+
     def test_recordings(self):
         lines = {"report": ("report",), "report --json": ("report", "--json"), "report --html": ("report", "--html", self.root + "/o.html"),
                  "export": ("export", "--format=massif", "-o", self.root + "/o"), "workload": ("workload", "-o", self.root + "/w"),
