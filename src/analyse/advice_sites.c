@@ -148,11 +148,10 @@ static void end_heap(struct sweep *w, const struct pinned_heap *heap, uint64_t t
         s->above_bytes += above;
 }
 
-static bool same_heap(const struct pinned_heap *h, const struct pinned_block *b)
+/* Of the first block that is in none of the heaps before it. */
+static bool in_heap(const struct pinned_heap *h, const struct pinned_block *b)
 {
-    const bool arena = b->path & MLW_PATH_NON_MAIN;
-    return h->kind == (arena ? PINNED_ARENA : PINNED_MAIN) &&
-           (!arena || h->address >> PINNED_HEAP_SHIFT == b->address >> PINNED_HEAP_SHIFT);
+    return h->kind != PINNED_OTHER && b->address < h->end;
 }
 
 /* ---- the call sites of a moment ---- */
@@ -170,7 +169,7 @@ static void look_without(const struct pinned *p, const struct pinned_block *bloc
     size_t at = 0;
     for (size_t h = 0; h < p->count; h++) {
         struct sweep w = {0};
-        for (; at < count && same_heap(&p->heaps[h], &blocks[at]); at++)
+        for (; at < count && in_heap(&p->heaps[h], &blocks[at]); at++)
             sweep_block(&w, &blocks[at],
                         !blocks[at].cached && c->bits[blocks[at].stack] >> which & 1);
         if (w.begun)

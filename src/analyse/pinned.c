@@ -10,7 +10,6 @@
 #include "base/fetch.h"
 #include "glibc/versions.h"
 
-#define HEAP_BYTES       SEEN_HEAP_BYTES
 #define ARENA_HEAD_BYTES 4096u /* what glibc keeps at the start of an arena's heap, about */
 #define HEADER_BYTES     PINNED_HEADER_BYTES
 #define BLOCKS_AHEAD     16u /* events for which memory is asked early */
@@ -56,7 +55,8 @@ struct pinned_reader {
 unsigned pinned_columns(void)
 {
     return TRACE_COL_ADDRESS | TRACE_COL_SIZE | TRACE_COL_USABLE | TRACE_COL_PATH |
-           TRACE_COL_STACK | TRACE_COL_TIME | TRACE_COL_THREAD | TRACE_COL_BEGUN;
+           TRACE_COL_STACK | TRACE_COL_TIME | TRACE_COL_THREAD | TRACE_COL_BEGUN |
+           TRACE_COL_ARGUMENT;
 }
 
 struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t *times_ns,
@@ -170,6 +170,19 @@ static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t
                         &(struct tcache_chunk){l->address, l->usable_bytes, l->stack, l->path});
 }
 
+/* glibc's main arena has a block in [address, end). */
+static void note_main(struct pinned_reader *r, uint64_t address, uint64_t end, uint32_t thread)
+{
+    const uint64_t bottom = address - HEADER_BYTES;
+    if (seen_heaps_note_main(&r->heaps, address, end - address, thread))
+        return;
+    /* The lowest yet comes first: it is seldom so. 0, which stands for none, wraps to the most. */
+    if (bottom - 1 < r->main_bottom - 1 && address > HEADER_BYTES)
+        r->main_bottom = bottom;
+    if (end > r->main_end)
+        r->main_end = end;
+}
+
 /* Block `made` of those that begin in the batch begins. inherited: a fork handed it on. False
  * without memory. */
 static bool begin(struct pinned_reader *r, const struct trace_batch *b, size_t i, size_t made,
@@ -178,8 +191,7 @@ static bool begin(struct pinned_reader *r, const struct trace_batch *b, size_t i
     struct pinned_block *const l = &r->live[b->slot[i]];
     const uint64_t size = b->begun_size[made],
                    usable = b->begun_usable[made] > size ? b->begun_usable[made] : size,
-                   address = b->begun_address[made], chunk = usable + HEADER_BYTES,
-                   bottom = address - HEADER_BYTES;
+                   address = b->begun_address[made], chunk = usable + HEADER_BYTES;
     const uint32_t stack = b->begun_stack[made];
     const unsigned path = b->path[i];
     const bool late = highest_passed(r->most);
@@ -194,20 +206,21 @@ static bool begin(struct pinned_reader *r, const struct trace_batch *b, size_t i
                                .late = late};
     if (r->caches && !inherited)
         tcache_allocated(r->caches, b->thread[i], b->op[i], address, usable);
-    /* The lowest yet comes first: it is seldom so. 0, which stands for none, wraps to the most. */
-    if (bottom - 1 < r->main_bottom - 1 && address > HEADER_BYTES &&
-        !(path & (MLW_PATH_NON_MAIN | MLW_PATH_MMAPPED)))
-        r->main_bottom = bottom;
     if (!is_on_heap(r, path))
         return true;
+    const bool other = path & MLW_PATH_NON_MAIN;
+    if (mlw_heap_says(b->op[i], path, b->argument[i]) && !inherited &&
+        !seen_heaps_said(&r->heaps, address, other, b->argument[i]))
+        return false;
     if (r->has_fastbins)
-        fastbins_taken(&r->fast, path & MLW_PATH_NON_MAIN, chunk);
+        fastbins_taken(&r->fast, other, chunk);
     highest_begin(r->most, stack, chunk);
-    if (!(path & MLW_PATH_NON_MAIN) && address + usable > r->main_end)
-        r->main_end = address + usable;
     /* of a block that a fork handed on no thread of this process is the maker */
-    return !(path & MLW_PATH_NON_MAIN) ||
-           seen_heaps_note(&r->heaps, address, usable, inherited ? UINT32_MAX : b->thread[i]);
+    const uint32_t thread = inherited ? UINT32_MAX : b->thread[i];
+    if (other)
+        return seen_heaps_note(&r->heaps, address, usable, thread);
+    note_main(r, address, address + usable, thread);
+    return true;
 }
 
 /* What the events behind i will touch: their blocks, and the sums of the stacks of those nearer. */
@@ -539,40 +552,50 @@ struct reach {
 static struct reach reach_of(const struct pinned_reader *r, const struct pinned_block *l)
 {
     const enum pinned_kind kind = kind_of(r, l);
+    const struct seen_part *const part =
+        kind == PINNED_MAIN ? seen_heaps_part(&r->heaps, l->address) : NULL;
+    if (part)
+        return (struct reach){part->start, part->high};
     if (kind == PINNED_MAIN)
         return (struct reach){r->main_bottom, r->main_end};
-    const uint32_t i =
-        kind == PINNED_ARENA ? seen_heaps_find(&r->heaps, l->address / HEAP_BYTES) : UINT32_MAX;
+    const uint32_t i = kind == PINNED_ARENA ? seen_heaps_find(&r->heaps, l->address) : UINT32_MAX;
     if (i == UINT32_MAX)
         return (struct reach){0, 0};
     const struct seen_heap *h = &r->heaps.of[i];
-    return (struct reach){r->image->attached ? h->begin : h->number * HEAP_BYTES + ARENA_HEAD_BYTES,
-                          h->end};
+    return (struct reach){
+        r->image->attached ? h->begin : (h->number << r->heaps.shift) + ARENA_HEAD_BYTES, h->end};
 }
 
 /* Heaps without a block, as far as there ever were some. */
 static void add_empty(const struct pinned_reader *r, struct pinned *p)
 {
-    if (!p->sum[PINNED_MAIN].address && r->main_end)
-        p->sum[PINNED_MAIN].above_bytes =
+    bool brk = false; /* what brk made has blocks */
+    for (size_t i = 0; i < p->count; i++)
+        brk |= p->heaps[i].kind == PINNED_MAIN && !seen_heaps_part(&r->heaps, p->heaps[i].end - 1);
+    if (!brk && r->main_end)
+        p->sum[PINNED_MAIN].above_bytes +=
             pinned_page_up(r->main_end) - pinned_page_up(r->main_bottom);
+    p->sum[PINNED_MAIN].above_bytes += seen_heaps_empty_parts(&r->heaps, p);
     p->sum[PINNED_ARENA].above_bytes += seen_heaps_empty(&r->heaps, p);
 }
 
 /* Blocks [from, to) are those of one heap. */
-static void add_heap(struct pinned *p, const struct pinned_block *live, size_t from, size_t to,
-                     enum pinned_kind kind, const struct reach *reach)
+static void add_heap(const struct pinned_reader *r, struct pinned *p, size_t from, size_t to)
 {
+    const struct pinned_block *const live = r->list;
+    const enum pinned_kind kind = kind_of(r, &live[from]);
+    const struct reach reach_is = reach_of(r, &live[from]), *const reach = &reach_is;
     struct pinned_heap *h = &p->heaps[p->count++];
     struct walk w = {.p = p, .heap = h, .live = live};
     const uint64_t start = live[from].address;
     *h = (struct pinned_heap){.kind = kind,
                               .address = kind == PINNED_ARENA
-                                             ? start & ~(HEAP_BYTES - 1)
+                                             ? start >> r->heaps.shift << r->heaps.shift
                                              : start & ~(uint64_t)(PINNED_PAGE_BYTES - 1)};
     for (size_t i = from; i < to; i++)
         add_block(&w, i);
     close_page(&w, to);
+    h->end = live[to - 1].address + live[to - 1].usable_bytes;
     const uint64_t low = (start - HEADER_BYTES) / PINNED_PAGE_BYTES,
                    first = pinned_page_up(reach->bottom) / PINNED_PAGE_BYTES,
                    above = (w.page + 1) * PINNED_PAGE_BYTES;
@@ -592,7 +615,9 @@ static bool begins_heap(const struct pinned_reader *r, const struct pinned_block
     const struct pinned_block *l = &list[i];
     const enum pinned_kind kind = kind_of(r, l);
     return i == 0 || kind != kind_of(r, l - 1) ||
-           (kind == PINNED_ARENA && (l->address ^ l[-1].address) >= HEAP_BYTES);
+           (kind == PINNED_ARENA && (l->address ^ l[-1].address) >> r->heaps.shift) ||
+           (kind == PINNED_MAIN &&
+            seen_heaps_part(&r->heaps, l->address) != seen_heaps_part(&r->heaps, l[-1].address));
 }
 
 static bool take_highest(const struct pinned_reader *r, struct pinned *p)
@@ -640,9 +665,7 @@ static int take_moment(struct pinned_reader *r, struct error *err)
     for (size_t from = 0, to; done && from < n; from = to) {
         for (to = from + 1; to < n && !begins_heap(r, list, to);)
             to++;
-        const enum pinned_kind kind = kind_of(r, &list[from]);
-        const struct reach reach = reach_of(r, &list[from]);
-        add_heap(p, list, from, to, kind, &reach);
+        add_heap(r, p, from, to);
     }
     if (done && r->glibc) {
         add_empty(r, p);

@@ -6,13 +6,13 @@
  * or when that block and all above it are gone: they count as below it. Known are addresses, not
  * which pages are resident.
  *
- * With glibc, heaps are distinguished: the program break's, and those of other arenas, which begin
- * at multiples of 64 MiB. Of other allocators nothing is known but pages: all is one heap, and free
- * pages between blocks are not counted. Blocks with a mapping of their own are left out. Heaps that
- * the same thread allocated from are of one arena: a thread keeps to its arena. An arena is known
- * from its first block on, whether any of its blocks are live or not. Memory: 32 bytes for each
- * block live at one time, three times while a moment is worked out; 80 for each moment and stack
- * with blocks then. One thread. */
+ * With glibc, heaps are distinguished: the program break's, other memory of the main arena, and
+ * those of other arenas, which begin at multiples of their size. Of other allocators nothing is
+ * known but pages: all is one heap, and free pages between blocks are not counted. Blocks with a
+ * mapping of their own are left out. Which arena a heap is of glibc says itself (seen_heaps.h). An
+ * arena is known from its first block on, whether any of its blocks are live or not. Memory: 32
+ * bytes for each block live at one time, three times while a moment is worked out; 80 for each
+ * moment and stack with blocks then. One thread. */
 #ifndef MALLOW_ANALYSE_PINNED_H
 #define MALLOW_ANALYSE_PINNED_H
 

@@ -11,7 +11,6 @@
 #include "arch/page.h"
 
 #define PINNED_PAGE_BYTES   ((uint32_t)ARCH_PAGE_BYTES)
-#define PINNED_HEAP_SHIFT   26 /* glibc: HEAP_MAX_SIZE, 64 MiB on 64-bit machines */
 #define PINNED_HEADER_BYTES 8u /* glibc: of a chunk in use; the rest lies in its neighbors */
 
 /* The address, or the next one that a page begins at. */
@@ -25,6 +24,7 @@ enum pinned_kind { PINNED_MAIN, PINNED_ARENA, PINNED_OTHER, PINNED_KINDS };
 struct pinned_heap {
     enum pinned_kind kind;
     uint64_t address; /* PINNED_ARENA: where the heap begins; else the lowest block's page */
+    uint64_t end;     /* of its highest block, or cached chunk, now; of a sum: 0 */
     uint64_t live_blocks;
     uint64_t live_bytes;    /* usable */
     uint64_t header_bytes;  /* of these blocks: 8 each with glibc */
@@ -38,8 +38,10 @@ struct pinned_heap {
                              sum those of heaps without blocks as well */
 };
 
+#define PINNED_ARENA_UNKNOWN UINT64_MAX
 struct pinned_arena {                 /* glibc */
-    uint64_t address;                 /* of its first heap; 0: the main arena */
+    uint64_t address;                 /* of its first heap; 0: the main arena;
+                                         PINNED_ARENA_UNKNOWN: heaps whose arenas are not known */
     uint64_t heaps;                   /* that it has had */
     uint64_t live_blocks, live_bytes; /* usable */
     uint64_t header_bytes, pinned_bytes, between_bytes, before_bytes,

@@ -1,25 +1,37 @@
 #include "analyse/seen_heaps.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
+#include "glibc/versions.h"
+
+#define SHIFT_LEAST 20u /* of a heap's size, in a file that says nonsense */
+#define SHIFT_MOST  40u
+
+static uint64_t heap_address(const struct seen_heaps *s, uint32_t i)
+{
+    return s->of[i].number << s->shift;
+}
 
 bool seen_heaps_begin(struct seen_heaps *s, uint32_t threads)
 {
     s->threads = threads;
-    s->heap_of = calloc((size_t)threads + 1, sizeof *s->heap_of);
-    return s->heap_of != NULL;
+    s->shift = (unsigned)__builtin_ctzll(GLIBC_HEAP_BYTES);
+    s->thread = calloc((size_t)threads + 1, sizeof *s->thread);
+    return s->thread != NULL;
 }
 
 void seen_heaps_release(struct seen_heaps *s)
 {
     free(s->of);
     index_release(&s->by_number);
-    free(s->heap_of);
+    free(s->parts);
+    free(s->thread);
     *s = (struct seen_heaps){0};
 }
 
-uint32_t seen_heaps_find(const struct seen_heaps *s, uint64_t number)
+static uint32_t find_number(const struct seen_heaps *s, uint64_t number)
 {
     uint32_t i;
     for (size_t at = INDEX_START; (i = index_next(&s->by_number, number, &at)) != INDEX_NONE;)
@@ -28,50 +40,137 @@ uint32_t seen_heaps_find(const struct seen_heaps *s, uint64_t number)
     return UINT32_MAX;
 }
 
+uint32_t seen_heaps_find(const struct seen_heaps *s, uint64_t address)
+{
+    return find_number(s, address >> s->shift);
+}
+
 /* Index of the heap, which may be new; UINT32_MAX without memory. */
 static uint32_t heap_index(struct seen_heaps *s, uint64_t number)
 {
-    uint32_t i = seen_heaps_find(s, number);
+    uint32_t i = find_number(s, number);
     if (i != UINT32_MAX)
         return i;
     i = s->count;
     if (!ARRAY_ROOM(s->of, (size_t)i + 1, s->room) || !index_add(&s->by_number, number, i))
         return UINT32_MAX;
-    s->of[i] = (struct seen_heap){number, UINT64_MAX, 0, i};
+    s->of[i] = (struct seen_heap){number, UINT64_MAX, 0, 0};
     s->count++;
     return i;
 }
 
-static uint32_t arena_root(const struct seen_heaps *s, uint32_t heap)
+/* ---- the main arena ---- */
+
+/* The first part that ends above the address. */
+static uint32_t part_above(const struct seen_heaps *s, uint64_t address)
 {
-    while (s->of[heap].parent != heap) {
-        struct seen_heap *h = &s->of[heap];
-        heap = h->parent = s->of[h->parent].parent; /* the way is half as long the next time */
+    uint32_t from = 0, to = s->part_count;
+    while (from < to) {
+        const uint32_t middle = (from + to) / 2;
+        if (s->parts[middle].end > address)
+            to = middle;
+        else
+            from = middle + 1;
     }
-    return heap;
+    return from;
+}
+
+static struct seen_part *part_at(const struct seen_heaps *s, uint64_t address)
+{
+    const uint32_t i = part_above(s, address);
+    return i < s->part_count && s->parts[i].start <= address ? &s->parts[i] : NULL;
+}
+
+const struct seen_part *seen_heaps_part(const struct seen_heaps *s, uint64_t address)
+{
+    return s->part_count ? part_at(s, address) : NULL;
+}
+
+/* New memory joins the parts that it touches. */
+static bool add_part(struct seen_heaps *s, uint64_t start, uint64_t end)
+{
+    uint32_t first = part_above(s, start - 1), behind = first;
+    struct seen_part part = {start, end, start};
+    while (behind < s->part_count && s->parts[behind].start <= end) {
+        const struct seen_part *const other = &s->parts[behind++];
+        part.start = other->start < part.start ? other->start : part.start;
+        part.end = other->end > part.end ? other->end : part.end;
+        part.high = other->high > part.high ? other->high : part.high;
+    }
+    const uint32_t kept = s->part_count - (behind - first);
+    if (kept >= SEEN_PARTS_MOST)
+        return true; /* of a file that says nonsense */
+    if (!ARRAY_ROOM(s->parts, (size_t)kept + 1, s->part_room))
+        return false;
+    memmove(&s->parts[first + 1], &s->parts[behind], (s->part_count - behind) * sizeof *s->parts);
+    s->parts[first] = part;
+    s->part_count = kept + 1;
+    return true;
+}
+
+bool seen_heaps_said(struct seen_heaps *s, uint64_t address, bool other, uint64_t argument)
+{
+    if (!other)
+        return argument <= address || argument >> ARCH_ADDRESS_BITS ||
+               address <= 2 * PINNED_HEADER_BYTES ||
+               add_part(s, address - 2 * PINNED_HEADER_BYTES, argument);
+    const unsigned shift = MLW_HEAP_SHIFT(argument);
+    if (shift < SHIFT_LEAST || shift > SHIFT_MOST || !(address >> shift))
+        return true;
+    if (!s->count)
+        s->shift = shift;
+    if (s->shift != shift)
+        return true;
+    const uint32_t i = heap_index(s, address >> shift);
+    if (i != UINT32_MAX)
+        s->of[i].arena = MLW_HEAP_ARENA(argument);
+    return i != UINT32_MAX;
+}
+
+/* ---- blocks ---- */
+
+/* The thread had a block of that heap; of the main arena: 0. */
+static void note_thread(struct seen_thread *t, uint32_t heap, uint64_t usable_bytes)
+{
+    const bool sure = usable_bytes > GLIBC_SMALL_MOST;
+    if (!sure && (t->sure || !heap))
+        return;
+    t->heap = heap;
+    t->sure = sure;
 }
 
 bool seen_heaps_note(struct seen_heaps *s, uint64_t address, uint64_t usable_bytes, uint32_t thread)
 {
-    const uint64_t number = address / SEEN_HEAP_BYTES, end = address + usable_bytes;
-    uint32_t *mine = thread >= s->threads ? NULL : &s->heap_of[thread];
+    const uint64_t number = address >> s->shift, end = address + usable_bytes;
+    const struct seen_thread *const mine = thread >= s->threads ? NULL : &s->thread[thread];
     if (!number)
         return true;
-    uint32_t heap =
-        mine && *mine && s->of[*mine - 1].number == number ? *mine - 1 : heap_index(s, number);
+    const uint32_t heap = mine && mine->heap && s->of[mine->heap - 1].number == number
+                              ? mine->heap - 1
+                              : heap_index(s, number);
     if (heap == UINT32_MAX)
         return false;
     if (end > s->of[heap].end)
         s->of[heap].end = end;
     if (address - PINNED_HEADER_BYTES < s->of[heap].begin)
         s->of[heap].begin = address - PINNED_HEADER_BYTES;
-    if (!mine || *mine == heap + 1)
-        return true;
-    if (*mine)
-        s->of[arena_root(s, *mine - 1)].parent = arena_root(s, heap);
-    *mine = heap + 1;
+    if (mine)
+        note_thread(&s->thread[thread], heap + 1, usable_bytes);
     return true;
 }
+
+const struct seen_part *seen_heaps_note_main(struct seen_heaps *s, uint64_t address,
+                                             uint64_t usable_bytes, uint32_t thread)
+{
+    struct seen_part *const part = s->part_count ? part_at(s, address) : NULL;
+    if (part && address + usable_bytes > part->high)
+        part->high = address + usable_bytes;
+    if (thread < s->threads)
+        note_thread(&s->thread[thread], 0, usable_bytes);
+    return part;
+}
+
+/* ---- arenas ---- */
 
 static void add_to_arena(struct pinned_arena *a, const struct pinned_heap *h)
 {
@@ -85,81 +184,101 @@ static void add_to_arena(struct pinned_arena *a, const struct pinned_heap *h)
     a->span_bytes += h->span_bytes;
 }
 
-struct arena_place { /* of a root */
-    uint64_t address;
-    uint32_t root;
-};
-
-static int by_place(const void *a, const void *b)
+static int by_value(const void *a, const void *b)
 {
-    const struct arena_place *x = a, *y = b;
-    return (x->address > y->address) - (x->address < y->address);
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
 }
 
-bool seen_heaps_arenas(struct seen_heaps *s, const struct trace_image *image, struct pinned *p)
+/* The arenas of the heaps, by address, each once; the one that is not known last. How many. */
+static size_t list_arenas(const struct seen_heaps *s, uint64_t *list)
 {
-    struct arena_place *places = calloc((size_t)s->count + 1, sizeof *places);
-    uint32_t *arena = calloc((size_t)s->count + 1, sizeof *arena); /* of a heap; 0: not yet */
     size_t n = 0;
-    for (uint32_t i = 0; places && arena && i < s->count; i++) {
-        const uint32_t root = arena_root(s, i);
-        const uint64_t address = s->of[i].number * SEEN_HEAP_BYTES;
-        if (!arena[root]) {
-            places[n] = (struct arena_place){address, root};
-            arena[root] = (uint32_t)++n;
-        } else if (address < places[arena[root] - 1].address) {
-            places[arena[root] - 1].address = address;
-        }
-    }
-    if (places && n)
-        qsort(places, n, sizeof *places, by_place);
+    for (uint32_t i = 0; i < s->count; i++)
+        list[i] = s->of[i].arena ? s->of[i].arena : PINNED_ARENA_UNKNOWN;
+    if (s->count)
+        qsort(list, s->count, sizeof *list, by_value);
+    for (uint32_t i = 0; i < s->count; i++)
+        if (!n || list[n - 1] != list[i])
+            list[n++] = list[i];
+    return n;
+}
+
+/* The index of a heap's arena in p: 0, the main one, of no heap. */
+static uint32_t arena_of(const struct seen_heaps *s, const uint64_t *list, size_t n, uint32_t heap)
+{
+    if (heap == UINT32_MAX)
+        return 0;
+    const uint64_t arena = s->of[heap].arena ? s->of[heap].arena : PINNED_ARENA_UNKNOWN,
+                   *const at = bsearch(&arena, list, n, sizeof *list, by_value);
+    return at ? (uint32_t)(at - list) + 1 : 0;
+}
+
+bool seen_heaps_arenas(const struct seen_heaps *s, const struct trace_image *image,
+                       struct pinned *p)
+{
+    uint64_t *const list = calloc((size_t)s->count + 1, sizeof *list);
+    const size_t n = list ? list_arenas(s, list) : 0;
     p->arenas = calloc(n + 1, sizeof *p->arenas);
     p->arena_of = calloc((size_t)image->thread_count + 1, sizeof *p->arena_of);
-    const bool done = places && arena && p->arenas && p->arena_of;
+    const bool done = list && p->arenas && p->arena_of;
     if (done) {
         p->arena_count = n + 1;
-        for (uint32_t i = 0; i < n; i++) {
-            arena[places[i].root] = i + 1;
-            p->arenas[i + 1].address = places[i].address;
-        }
+        for (size_t i = 0; i < n; i++)
+            p->arenas[i + 1].address = list[i] == PINNED_ARENA_UNKNOWN
+                                           ? PINNED_ARENA_UNKNOWN
+                                           : list[i] >> s->shift << s->shift;
         for (uint32_t i = 0; i < s->count; i++) {
-            struct pinned_arena *a = &p->arenas[arena[arena_root(s, i)]];
+            struct pinned_arena *const a = &p->arenas[arena_of(s, list, n, i)];
             a->heaps++;
-            a->extent_bytes += s->of[i].end - s->of[i].number * SEEN_HEAP_BYTES;
+            if (s->of[i].end)
+                a->extent_bytes += s->of[i].end - heap_address(s, i);
         }
         for (size_t i = 0; i < p->count; i++) {
-            const struct pinned_heap *h = &p->heaps[i];
-            const uint32_t seen = h->kind == PINNED_ARENA
-                                      ? seen_heaps_find(s, h->address / SEEN_HEAP_BYTES)
-                                      : UINT32_MAX;
-            add_to_arena(&p->arenas[seen == UINT32_MAX ? 0 : arena[arena_root(s, seen)]], h);
+            const struct pinned_heap *const h = &p->heaps[i];
+            const uint32_t seen =
+                h->kind == PINNED_ARENA ? seen_heaps_find(s, h->address) : UINT32_MAX;
+            add_to_arena(&p->arenas[arena_of(s, list, n, seen)], h);
         }
-        for (uint32_t i = 0; i < image->thread_count; i++) {
-            p->arena_of[i] = s->heap_of[i] ? arena[arena_root(s, s->heap_of[i] - 1)] : 0;
+        for (uint32_t i = 0; i < image->thread_count && i < s->threads; i++) {
+            p->arena_of[i] = arena_of(s, list, n, s->thread[i].heap - 1);
             p->arenas[p->arena_of[i]].threads++;
         }
         p->arenas[0].heaps = p->sum[PINNED_MAIN].address;
     }
-    free(places);
-    free(arena);
+    free(list);
     return done;
 }
 
-static uint64_t pages_of(const struct seen_heap *h)
+/* ---- what has no blocks ---- */
+
+static uint64_t pages_between(uint64_t begin, uint64_t end)
 {
-    return pinned_page_up(h->end) - pinned_page_up(h->begin);
+    return end > begin ? pinned_page_up(end) - pinned_page_up(begin) : 0;
 }
 
 uint64_t seen_heaps_empty(const struct seen_heaps *s, const struct pinned *p)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < s->count; i++)
-        bytes += pages_of(&s->of[i]);
+        bytes += pages_between(s->of[i].begin, s->of[i].end);
     for (size_t i = 0; i < p->count; i++) {
         const struct pinned_heap *h = &p->heaps[i];
-        const uint32_t seen =
-            h->kind == PINNED_ARENA ? seen_heaps_find(s, h->address / SEEN_HEAP_BYTES) : UINT32_MAX;
-        bytes -= seen == UINT32_MAX ? 0 : pages_of(&s->of[seen]);
+        const uint32_t seen = h->kind == PINNED_ARENA ? seen_heaps_find(s, h->address) : UINT32_MAX;
+        bytes -= seen == UINT32_MAX ? 0 : pages_between(s->of[seen].begin, s->of[seen].end);
+    }
+    return bytes;
+}
+
+uint64_t seen_heaps_empty_parts(const struct seen_heaps *s, const struct pinned *p)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < s->part_count; i++)
+        bytes += pages_between(s->parts[i].start, s->parts[i].high);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct seen_part *const part =
+            p->heaps[i].kind == PINNED_MAIN ? seen_heaps_part(s, p->heaps[i].end - 1) : NULL;
+        bytes -= part ? pages_between(part->start, part->high) : 0;
     }
     return bytes;
 }

@@ -163,9 +163,27 @@ enum mlw_path {
     MLW_PATH_NON_MAIN = 4,   /* glibc: the block is in a non-main arena */
     MLW_PATH_SBRK = 8,       /* glibc: the program break moved during the call (any direction) */
     MLW_PATH_ARENA_NEW = 16, /* glibc: first block that this process saw in this arena */
-    MLW_PATH_HEAP_NEW = 32,  /* glibc: first block that this process saw in this heap */
+    MLW_PATH_HEAP_NEW = 32,  /* glibc: first block that this process saw in this heap; without
+                                NON_MAIN: in memory of the main arena that brk did not make. The
+                                row's argument says more: see mlw_heap_said. Operations whose
+                                argument is an alignment have no such rows */
     MLW_PATH_HEAP_GREW = 64, /* glibc: the heap is larger than when last seen */
     MLW_PATH_NESTED = 128    /* recorded from a signal handler that interrupted the recorder */
 };
+
+/* The argument of a row with MLW_PATH_HEAP_NEW. Of another arena than the main one: the address of
+ * the heap's arena, and above it the logarithm of the size of heaps, of which their addresses are
+ * multiples. Of the main one: the end of the memory, which is the arena's from the block on. 0, of
+ * earlier recorders: nothing is said. */
+#define MLW_HEAP_ARENA(argument) ((argument)&0xffffffffffffffull)
+#define MLW_HEAP_SHIFT(argument) ((unsigned)((argument) >> 56))
+MLW_OP_INLINE int mlw_heap_says(unsigned op, unsigned path, unsigned long argument)
+{
+    return path & MLW_PATH_HEAP_NEW && argument && !mlw_op_has(op, MLW_F_ALIGN);
+}
+MLW_OP_INLINE unsigned long mlw_heap_said(unsigned long arena, unsigned long heap_bytes)
+{
+    return arena | (unsigned long)__builtin_ctzl(heap_bytes) << 56;
+}
 
 #endif

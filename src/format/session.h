@@ -96,7 +96,12 @@ enum mlw_control_bits {
 
 enum mlw_process_state { MLW_PROC_FREE = 0, MLW_PROC_STARTING = 1, MLW_PROC_LIVE = 2 };
 
-struct mlw_process {  /* 1024 bytes */
+struct mlw_part { /* of memory */
+    uint64_t start, end;
+};
+#define MLW_PARTS 62u
+
+struct mlw_process {  /* 2048 bytes */
     uint32_t state;   /* atomic, enum mlw_process_state */
     uint32_t control; /* atomic, enum mlw_control_bits | epoch */
     uint32_t pid;     /* what it calls itself: in a pid namespace of its own, not what others do */
@@ -112,7 +117,7 @@ struct mlw_process {  /* 1024 bytes */
     uint32_t threads;          /* atomic: next thread number */
     uint32_t stacks_truncated; /* atomic */
     uint32_t drain; /* atomic: the process cannot write any more; the parent must empty its slots */
-    uint64_t brk_start;
+    uint64_t heap_bytes; /* glibc: of the heaps of arenas but the main one; 0: not known */
     uint32_t end_status; /* exit status, when the process said it itself */
     uint32_t
         unwritten;  /* chunks of this process that could not be written: errno of the last one */
@@ -130,6 +135,10 @@ struct mlw_process {  /* 1024 bytes */
     char unjoined_path[124]; /* of the first; cut */
     uint32_t undescribed;    /* it could not write its PROCESS chunk; set before LIVE */
     uint32_t attached;       /* it ran before */
+    /* glibc: memory of the main arena that brk did not make; all atomic, and never less. `parts`
+     * may be larger than there is room for: then there is more that is not known. */
+    uint32_t parts, zero[7];
+    struct mlw_part part[MLW_PARTS];
 };
 
 /* mlw_chunk.slot_state. The parent recognizes thread stacks by mlw_chunk.thread_pointer. */
@@ -141,7 +150,7 @@ enum mlw_slot_state {
     MLW_SLOT_LEAVING = 4 /* its thread writes it into the file as it stands, see write_confined */
 };
 
-_Static_assert(sizeof(struct mlw_process) == 1024, "entries do not straddle pages");
+_Static_assert(sizeof(struct mlw_process) == 2048, "entries do not straddle pages");
 
 /* Offsets in the file of shared memory. */
 static inline __attribute__((unused)) uint64_t mlw_process_offset(uint32_t index)

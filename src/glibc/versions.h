@@ -27,7 +27,7 @@ struct glibc_cache {
 /* A heap of an arena but the main one begins at a multiple of the most that it may grow to, with
  * the address of its arena, of the heap before it, and its size now. */
 #define GLIBC_HEAP_BYTES ((uint64_t)64 << 20)
-#define GLIBC_HEAP_PAGES 4u /* huge pages: the most of one that is made of them, up to 2.42 */
+#define GLIBC_HEAP_PAGES 4u /* huge pages, see huge_heaps */
 
 /* The most that such a heap grows to, made of huge pages of that size; 0: that is none. */
 static inline __attribute__((unused)) uint64_t glibc_huge_heap_bytes(uint64_t page_bytes)
@@ -41,8 +41,8 @@ struct glibc_version {
     struct glibc_cache cache;
     bool fastbins;     /* mxfast has an effect */
     bool large_caches; /* tcache_max may be above 1,032, up to 4 MiB */
-    bool heap_info;  /* heap_info {arena, previous, size} in heaps of 64 MiB, without huge pages */
-    bool free_sized; /* free_sized and free_aligned_sized are there */
+    bool huge_heaps;   /* heaps that are made of huge pages are of GLIBC_HEAP_PAGES of them */
+    bool free_sized;   /* free_sized and free_aligned_sized are there */
 };
 
 #define GLIBC_FIRST_MINOR 26u
@@ -66,7 +66,7 @@ struct glibc_version {
     }
 
 static const struct glibc_version glibc_versions[] = {
-    /* minor, cache, fastbins, large_caches, heap_info, free_sized */
+    /* minor, cache, fastbins, large_caches, huge_heaps, free_sized */
     {26, GLIBC_CACHE_BYTE, true, false, true, false},
     {30, GLIBC_CACHE_COUNT, true, false, true, false},
     {42, GLIBC_CACHE_LARGE, true, true, true, false},

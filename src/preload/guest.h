@@ -78,7 +78,9 @@ HIDDEN bool next_resolve(void);
 struct next_facts {
     bool glibc;           /* blocks have glibc's chunk headers */
     unsigned glibc_minor; /* of 2.MINOR, when glibc */
-    bool glibc_heaps;     /* non-main arenas have heaps of 64 MiB */
+    bool huge_heaps;      /* glibc: heaps may be of huge pages: their words are to be checked */
+    uint64_t heap_bytes;  /* glibc: of the heaps of arenas but the main one, which begin at
+                             multiples of it; 0: not known */
     uint64_t start, end;  /* where its code is: its own mmap calls are not the program's */
     void *const *curbrk;  /* glibc's __curbrk */
     void *dl_find_object;

@@ -167,7 +167,8 @@ static __attribute__((noinline)) char *put_other(char *p, const struct trace_bat
             p = put_hex(PUT(p, ", flags "), argument << 1 >> 9);
             if (argument >> 63)
                 p = PUT(p, ", file");
-        } else if (argument || mlw_op_is(op, MLW_CLASS_REMAP_NEW)) {
+        } else if ((argument && !mlw_heap_says(op, b->path[i], argument)) ||
+                   mlw_op_is(op, MLW_CLASS_REMAP_NEW)) {
             p = put_argument(p, op, argument);
         }
         p = PUT(p, ") = ");
@@ -197,12 +198,16 @@ static inline char *put_call(char *p, const struct trace_batch *b, size_t i)
     return p;
 }
 
-static __attribute__((noinline)) char *put_path(char *p, unsigned path)
+static __attribute__((noinline)) char *put_path(char *p, const struct trace_batch *b, size_t i)
 {
+    const unsigned path = b->path[i];
     for (unsigned bit = 1; bit < 8; bit++)
         if (path & 1u << bit)
             p = put_text(PUT(p, "  "), event_path_name(bit));
-    return p;
+    if (!mlw_heap_says(b->op[i], path, b->argument[i]))
+        return p;
+    return path & MLW_PATH_NON_MAIN ? put_hex(PUT(p, "  arena "), MLW_HEAP_ARENA(b->argument[i]))
+                                    : put_hex(PUT(p, "  up to "), b->argument[i]);
 }
 
 static void event_text(struct dump_events *d, const struct trace_batch *b, size_t i)
@@ -219,7 +224,7 @@ static void event_text(struct dump_events *d, const struct trace_batch *b, size_
     if (kind == TRACE_FREE_UNKNOWN)
         p = PUT(p, "  unknown");
     if (b->path[i] & ~(unsigned)MLW_PATH_FAILED)
-        p = put_path(p, b->path[i]);
+        p = put_path(p, b, i);
     if (stack && !d->names)
         p = digits_put(PUT(p, "  stack "), stack);
     else if (stack) {

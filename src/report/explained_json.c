@@ -63,7 +63,10 @@ static void write_arenas(struct json *j, const struct trace_image *image, const 
     for (size_t i = 0; i < p->arena_count; i++) {
         const struct pinned_arena *a = &p->arenas[i];
         json_open_object(j, NULL);
-        json_address(j, "address", a->address);
+        if (a->address == PINNED_ARENA_UNKNOWN)
+            json_null(j, "address");
+        else
+            json_address(j, "address", a->address);
         json_bool(j, "main", i == 0);
         json_number(j, "heaps", a->heaps);
         json_number(j, "live_blocks", a->live_blocks);

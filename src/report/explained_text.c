@@ -141,7 +141,10 @@ static void print_arenas(const struct page *p, const struct trace_image *image,
     for (size_t i = 0; i < q->arena_count; i++)
         ranked[i] = (struct ranked){i, arena_free(&q->arenas[i], i == 0)};
     qsort(ranked, q->arena_count, sizeof *ranked, by_free);
-    buffer_printf(&b, "   %zu arenas, free + live, by their addresses:", q->arena_count);
+    const bool unknown = q->arenas[q->arena_count - 1].address == PINNED_ARENA_UNKNOWN;
+    const size_t known = q->arena_count - unknown;
+    buffer_printf(&b, "   %zu arena%s%s, free + live, by their addresses:", known,
+                  known == 1 ? "" : "s", unknown ? ", and heaps of others" : "");
     page_wrap(p, &b, 6);
     for (size_t i = 0; i < q->arena_count && i < ARENAS_SHOWN; i++) {
         const struct pinned_arena *a = &q->arenas[ranked[i].arena];
@@ -153,7 +156,10 @@ static void print_arenas(const struct page *p, const struct trace_image *image,
                       a->heaps == 1 ? "" : "s");
         if (!ranked[i].arena)
             buffer_append_text(&b, "the main arena; ");
-        print_threads(&b, image, q, ranked[i].arena);
+        if (a->address == PINNED_ARENA_UNKNOWN)
+            buffer_append_text(&b, "of which arenas is not known");
+        else
+            print_threads(&b, image, q, ranked[i].arena);
         page_wrap(p, &b, 16);
     }
     if (q->arena_count > ARENAS_SHOWN)

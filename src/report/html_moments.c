@@ -172,12 +172,14 @@ static uint64_t arena_free(const struct pinned_arena *a, bool main)
 static void write_arenas(struct json *j, const struct trace_image *image, const struct pinned *p)
 {
     uint64_t below = UINT64_MAX; /* those with more are written */
-    size_t last = SIZE_MAX, written = 0;
+    size_t last = SIZE_MAX, written = 0, known = p->arena_count;
+    if (known && p->arenas[known - 1].address == PINNED_ARENA_UNKNOWN)
+        known--;
     json_open_array(j, "arenas");
-    while (written < ARENAS_SHOWN && written < p->arena_count) {
+    while (written < ARENAS_SHOWN && written < known) {
         size_t best = SIZE_MAX;
         uint64_t most = 0;
-        for (size_t i = 0; i < p->arena_count; i++) {
+        for (size_t i = 0; i < known; i++) {
             const uint64_t free_bytes = arena_free(&p->arenas[i], i == 0);
             const bool later = free_bytes < below || (free_bytes == below && i > last);
             if ((last == SIZE_MAX || later) && (best == SIZE_MAX || free_bytes > most)) {
@@ -208,7 +210,7 @@ static void write_arenas(struct json *j, const struct trace_image *image, const 
         written++;
     }
     json_close_array(j);
-    json_number(j, "arenas_total", p->arena_count);
+    json_number(j, "arenas_total", known);
 }
 
 static bool has_site(const struct moments *x, uint32_t stack)

@@ -67,6 +67,7 @@ void process_say(const char *text) { (void)text; }
 struct unwind_thread *unwind_thread_new(void) { return NULL; }
 void unwind_thread_reset(struct unwind_thread *t) { (void)t; }
 void unwind_thread_clear(struct unwind_thread *t) { (void)t; }
+void heaps_forked(void) {}
 bool process_has_parent(void) { return true; }
 
 static void fail(const char *what, uint64_t a, uint64_t b)

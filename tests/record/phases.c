@@ -14,7 +14,9 @@
  *   squeeze N      what is mapped next lies right below the arena of the latest of threads; then N
  *                  threads that stay: each has a block, and frees it
  *   hoard N        N threads that stay: each has seven blocks of each size up to 1032, and frees
- * them
+ *                  them
+ *   swap N         N threads that stay: each has a large block, and small ones that another one
+ * frees and has again from its cache wall           maps a page 1 MiB above the program break
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -87,6 +89,37 @@ static void *hoard(void *arg)
     for (;;)
         pthread_barrier_wait(&working);
     return arg;
+}
+
+static void *swap(void *arg)
+{
+    enum { FEW = 5, SMALL = 200, THREADS_MOST = 64 };
+    static char *blocks[THREADS_MOST][FEW];
+    static unsigned numbers, all;
+    const unsigned number = __sync_fetch_and_add(&numbers, 1) % THREADS_MOST;
+    pthread_barrier_wait(&working);
+    all = numbers;
+    memset(malloc(2000), 1, 2000);
+    for (int i = 0; i < FEW; i++)
+        memset(blocks[number][i] = malloc(SMALL), 1, SMALL);
+    pthread_barrier_wait(&working);
+    for (int i = 0; i < FEW; i++)
+        free(blocks[(number + 1) % all][i]);
+    for (int i = 0; i < FEW; i++)
+        memset(malloc(SMALL), 1, SMALL);
+    pthread_barrier_wait(&working);
+    for (;;)
+        pthread_barrier_wait(&working);
+    return arg;
+}
+
+static void make_wall(void)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
+                    at = ((uintptr_t)sbrk(0) + page - 1) & ~(page - 1);
+    if (mmap((void *)(at + (1 << 20)), page, PROT_READ,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED)
+        exit(1);
 }
 
 /* Takes all address space that the kernel would give before that right below `arena`. */
@@ -171,6 +204,10 @@ int main(void)
             threads((unsigned)a, work, b);
         else if (sscanf(line, "hoard %zu", &a) == 1)
             threads((unsigned)a, hoard, 0);
+        else if (sscanf(line, "swap %zu", &a) == 1)
+            threads((unsigned)a, swap, 0);
+        else if (!strcmp(line, "wall\n"))
+            make_wall();
         else if (sscanf(line, "squeeze %zu", &a) == 1 && kept)
             squeeze((unsigned)a);
         else if (sscanf(line, "large %zu", &a) == 1 && larges < MOST_LARGE)

@@ -105,6 +105,48 @@ class Explain(unittest.TestCase):
         self.assertGreater(advice["glibc.malloc.arena_max=1"]["saves_at_most_bytes"], 0.7 * free)
         self.assertEqual(advice["glibc.malloc.arena_max=1"]["command"], "GLIBC_TUNABLES=glibc.malloc.arena_max=1")
 
+    def test_swapped_chunks(self):
+        """Threads have chunks of each other's arenas from their caches: glibc says itself which heap is of which arena."""
+        p = Program("swapped")
+        p.order("swap 8")
+        e = p.settle("end")
+        self.adds_up(e)
+        p.end()
+        mine = [a for a in e["arenas"] if not a["main"]]
+        self.assertEqual([(a["heaps"], len(a["threads"])) for a in mine], [(1, 1)] * 8)
+        self.assertEqual(len({a["address"] for a in mine}), 8)
+        self.assertEqual(len({a["threads"][0] for a in mine}), 8)
+
+    def test_huge_heaps(self):
+        """Heaps of four huge pages, and a main arena that is mappings alone."""
+        p = Program("huge", environment={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=2"})
+        p.order("small 20000 1000")
+        p.order("threads 4 20000")
+        e = p.settle("end", 20000000 + 50000)
+        self.adds_up(e)
+        p.end()
+        main, *mine = e["arenas"]
+        self.assertTrue(main["main"])
+        self.assertGreater(main["live_bytes"], 20000000)
+        self.assertLess(main["free_below_bytes"], 1000000)
+        self.assertEqual([(a["heaps"] in (1, 3), a["live_blocks"], len(a["threads"])) for a in mine], [(True, 1, 1)] * 4)
+        self.assertEqual(len({a["threads"][0] for a in mine}), 4)
+
+    def test_a_wall(self):
+        """The break cannot grow: the main arena goes on in mappings, far away, and what lies between is not its own."""
+        p = Program("wall")
+        p.order("wall")
+        p.order("small 20000 1000")
+        e = p.settle("end")
+        self.adds_up(e)
+        p.end()
+        main, = e["arenas"]
+        self.assertGreater(main["heaps"], 1)
+        self.assertGreater(main["live_bytes"], 20000000)
+        self.assertLess(main["free_below_bytes"], 1000000)
+        self.assertLess(main["extent_bytes"], 22000000)
+        self.assertLess(max(k["free_below_bytes"] for k in e["pinning"]), 1000000)
+
     def test_own_memory_below_an_arena(self):
         """The recorder's memory lies right below an arena, as chance puts it there: the arena is the program's all the same."""
         p = Program("squeezed")

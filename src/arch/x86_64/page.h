@@ -4,6 +4,7 @@
 
 #define ARCH_PAGE_SHIFT   12
 #define ARCH_PAGE_BYTES   4096ul
+#define ARCH_HUGE_BYTES   (2ul << 20) /* the smallest huge page */
 #define ARCH_ADDRESS_BITS 47
 #define ARCH_ADDRESS_END  (1ul << ARCH_ADDRESS_BITS) /* user addresses lie below */
 

@@ -476,7 +476,7 @@ static void join(void)
         return;
     __atomic_fetch_add(&s->joined, 1, __ATOMIC_RELAXED);
     report(MLW_ARENAS_JOINED, 0, 0, 0);
-    if (!next_facts.glibc || !next_facts.glibc_heaps || !next_facts.curbrk) {
+    if (!next_facts.glibc || next_facts.heap_bytes != MLW_ARENAS_HEAP_BYTES || !next_facts.curbrk) {
         report(MLW_ARENAS_UNKNOWN, MLW_ARENAS_NOT_GLIBC, 0, 0);
         return;
     }

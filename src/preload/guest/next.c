@@ -269,13 +269,20 @@ void *next_loaded(const char *library, const char *name)
     return handle ? dlsym(handle, name) : 0;
 }
 
-static bool has_hugetlb_tunable(void)
+/* Whether the environment asks glibc for huge pages of the kernel's pool: glibc.malloc.hugetlb is
+ * 2, or the size of one; 1 asks for transparent ones, which change no layout. */
+static bool wants_huge_heaps(void)
 {
     extern char **environ;
+    static const char name[] = "glibc.malloc.hugetlb=";
+    bool wants = false;
     for (char **e = environ; e && *e; e++)
-        if (!strncmp(*e, "GLIBC_TUNABLES=", 15))
-            return strstr(*e, "hugetlb") != 0;
-    return false;
+        for (const char *at = strncmp(*e, "GLIBC_TUNABLES=", 15) ? 0 : strstr(*e, name); at;
+             at = strstr(at, name)) {
+            at += sizeof name - 1;
+            wants = !(at[0] == '0' || at[0] == '1') || (at[1] && at[1] != ':');
+        }
+    return wants;
 }
 
 static int visit_module(struct dl_phdr_info *info, size_t size, void *arg)
@@ -326,7 +333,11 @@ static void learn_facts(void)
         const unsigned minor = glibc_minor(v);
         const struct glibc_version *known = glibc_of(minor);
         next_facts.glibc_minor = minor;
-        next_facts.glibc_heaps = known && known->heap_info && !has_hugetlb_tunable();
+        next_facts.huge_heaps = wants_huge_heaps();
+        if (known) /* of the smallest huge pages: others are found out when they are looked at */
+            next_facts.heap_bytes = next_facts.huge_heaps && known->huge_heaps
+                                        ? glibc_huge_heap_bytes(ARCH_HUGE_BYTES)
+                                        : GLIBC_HEAP_BYTES;
         next_facts.curbrk = (void *const *)dlsym(RTLD_DEFAULT, "__curbrk");
         return;
     }

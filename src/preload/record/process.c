@@ -521,7 +521,7 @@ static bool claim(void)
     me->private_bytes = private_bytes;
     me->window[0] = window;
     me->windows = 1;
-    me->brk_start = next_facts.curbrk ? (uint64_t)*next_facts.curbrk : 0;
+    me->heap_bytes = next_facts.glibc ? next_facts.heap_bytes : 0;
     unseen_begin();
     return true;
 }

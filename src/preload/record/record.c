@@ -7,43 +7,6 @@
 
 /* ---- glibc's chunk header ---- */
 
-#define HEAP_BYTES (64ul << 20)
-#define SEEN_SLOTS 8192u
-
-/* Arenas and heaps that this process has seen: addresses, open addressing, never removed. */
-static volatile uint64_t seen_addresses[SEEN_SLOTS];
-
-static bool first_seen(uint64_t address)
-{
-    uint32_t at = (uint32_t)((address >> 4) * 0x9e3779b97f4a7c15u >> 40);
-    for (uint32_t i = 0; i < 64; i++) {
-        volatile uint64_t *slot = &seen_addresses[(at + i) % SEEN_SLOTS];
-        uint64_t there = *slot;
-        if (there == address)
-            return false;
-        if (!there && __sync_bool_compare_and_swap(slot, 0, address))
-            return true;
-        if (*slot == address)
-            return false;
-    }
-    return false;
-}
-
-/* The block is in a heap that is not the one last seen by this thread, or that heap changed. */
-static __attribute__((noinline)) unsigned other_heap(struct thread *t, const uint64_t *heap)
-{
-    unsigned path = 0;
-    if (first_seen(heap[0]))
-        path |= MLW_PATH_ARENA_NEW;
-    if (first_seen((uint64_t)heap))
-        path |= MLW_PATH_HEAP_NEW;
-    else if (t->heap == (uint64_t)heap && heap[2] > t->heap_bytes)
-        path |= MLW_PATH_HEAP_GREW;
-    t->heap = (uint64_t)heap;
-    t->heap_bytes = heap[2];
-    return path;
-}
-
 /* Usable bytes of a block that the call is about to release. */
 MLW_INLINE uint64_t held_bytes(void *p)
 {
@@ -58,8 +21,10 @@ MLW_INLINE uint64_t held_bytes(void *p)
 /* The live sums have changed: modulo 2^64. Only this thread writes to its buffer's head. */
 MLW_INLINE void add_live(struct thread *t, uint64_t bytes) { t->chunk->live_bytes += bytes; }
 
-/* usable bytes and enum mlw_path of a block of `size` that the call has just made */
-MLW_INLINE unsigned block_facts(struct thread *t, const void *p, uint64_t size, uint64_t *usable)
+/* usable bytes and enum mlw_path of a block of `size` that the call has just made. *argument: of
+ * its row; gets what a new heap says, where it is 0 */
+MLW_INLINE unsigned block_facts(struct thread *t, const void *p, uint64_t size, uint64_t *usable,
+                                uint64_t *argument)
 {
     if (unlikely(!next_facts.glibc)) {
         *usable = next.malloc_usable_size((void *)(uintptr_t)p);
@@ -76,17 +41,16 @@ MLW_INLINE unsigned block_facts(struct thread *t, const void *p, uint64_t size, 
     *usable = (word & ~7ul) - 8;
     if (word & 4) {
         path = MLW_PATH_NON_MAIN;
-        if (likely(next_facts.glibc_heaps)) {
-            const uint64_t *heap = (const uint64_t *)((uint64_t)p & ~(HEAP_BYTES - 1));
+        const uint64_t heap_bytes = next_facts.heap_bytes;
+        if (likely(heap_bytes != 0)) {
+            const uint64_t *heap = (const uint64_t *)((uint64_t)p & -heap_bytes);
             if (unlikely((uint64_t)heap != t->heap || heap[2] != t->heap_bytes))
-                path |= other_heap(t, heap);
+                path |= heaps_other(t, heap, argument);
         }
     } else {
         const uint64_t now = *recorder.break_at;
-        if (unlikely(now != recorder.last_break)) {
-            recorder.last_break = now;
-            path = MLW_PATH_SBRK;
-        }
+        if (unlikely(now != recorder.last_break || (uint64_t)p > now))
+            path = heaps_main((uint64_t)p, word & ~7ul, now, argument);
     }
     return path;
 }
@@ -112,7 +76,7 @@ static __attribute__((noinline)) void after_any(struct thread *t, unsigned op, v
     uint64_t usable = mlw_usual_usable(size);
     unsigned path = 0;
     if (p)
-        path = block_facts(t, p, size, &usable);
+        path = block_facts(t, p, size, &usable, &argument);
     if (failed)
         path |= MLW_PATH_FAILED;
     if (t->lane)
@@ -154,7 +118,7 @@ static inline __attribute__((always_inline)) void after(unsigned op, void *p, ui
     const uint64_t clock = arch_clock();
     const uint32_t stack = take_stack(t, sp, bp); /* first: less has to be kept across the call */
     uint64_t usable;
-    const unsigned path = block_facts(t, p, size, &usable);
+    const unsigned path = block_facts(t, p, size, &usable, &argument);
     const bool unusual = usable != mlw_usual_usable(size);
     uint8_t *end = mlw_row_encode(t->position, &t->row, op, MLW_F_ALLOC, clock, (uint64_t)p, size,
                                   stack, unusual, (uint32_t)(usable - size), argument, path);

@@ -9,6 +9,7 @@
  *   entry.c     the interposed symbols: one load and one branch when recording is off
  *   record.c    one function per API call: the real call, the clock, the stack, the row
  *   stream.c    threads and their buffers; chunks leave with one write
+ *   heaps.c     heaps of glibc that a process sees for the first time
  *   past.c      the C library's malloc where another allocator stands before it
  *   bound.c     what leaves when the file of a flight recorder is at its bound
  *   process.c   joining the session, fork, the end of the process
@@ -135,6 +136,18 @@ extern HIDDEN TLS struct thread *thread_self;
 /* The thread's state when thread_self is NULL or busy: makes one, or the one for nested calls. NULL
  * when the call cannot be recorded; the loss is then counted. */
 HIDDEN struct thread *thread_enter_slow(uint64_t sp);
+
+/* ---- heaps.c ---- */
+
+/* The block is in a heap that is not the one last seen by this thread, or that heap changed: which
+ * enum mlw_path that is. *argument: if it is 0, gets what MLW_PATH_HEAP_NEW says; else a new heap
+ * waits for another block. */
+HIDDEN unsigned heaps_other(struct thread *t, const uint64_t *heap, uint64_t *argument);
+/* The same of a block of the main arena, when the break is not where it was, or below the block.
+ * chunk: its bytes. */
+HIDDEN unsigned heaps_main(uint64_t p, uint64_t chunk, uint64_t now, uint64_t *argument);
+/* In the child, which has said nothing of its heaps. */
+HIDDEN void heaps_forked(void);
 
 /* Something changed: control word differs from t->seen; the buffer may have gone with an earlier
  * recording of this process. False: it has none now, and nothing may be recorded; t is not busy. */

@@ -762,6 +762,7 @@ void stream_after_fork(uint64_t live_bytes)
     recorder.threads = 0;
     recorder.thread_count = 0;
     acquiring = 0;
+    heaps_forked();
     if (t) {
         t->nested = 0;
         t->chunk = slot_take();
