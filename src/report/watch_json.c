@@ -101,6 +101,7 @@ static void write_row(struct json *j, const struct watch_rows *rows, const struc
     const struct watch_site *s = &row->site;
     json_open_object(j, NULL);
     write_frames(j, "frames", rows->names, row->frames, row->count);
+    json_number(j, "call_site", row->first);
     write_estimate(j, &s->chosen);
     json_signed(j, "growth_bytes", whole(s->growth_bytes));
     json_number(j, "oldest_age_ns", s->oldest_ns);

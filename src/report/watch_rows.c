@@ -183,6 +183,33 @@ int watch_view_rows(struct watch_view *v, const struct watch_report *r, struct w
     return error_memory(err);
 }
 
+bool watch_rows_by_site(struct watch_rows *rows, enum watch_order order)
+{
+    uint32_t *row_of = calloc((size_t)names_count(rows->names) + 1, sizeof *row_of); /* and 1 */
+    size_t kept = 0;
+    if (!row_of)
+        return false;
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct watch_row *row = &rows->items[i];
+        uint32_t *seen = row->count ? &row_of[row->frames[row->first]] : NULL;
+        if (seen && *seen) {
+            struct watch_row *sum = &rows->items[*seen - 1];
+            estimate_merge(&sum->others, &row->site.chosen);
+            merge(&sum->site, &row->site);
+            sum->stacks++;
+            continue;
+        }
+        rows->items[kept++] = *row;
+        if (seen)
+            *seen = (uint32_t)kept;
+    }
+    rows->count = kept;
+    free(row_of);
+    sort_order = order;
+    qsort(rows->items, rows->count, sizeof *rows->items, compare);
+    return true;
+}
+
 void watch_rows_free(struct watch_rows *rows)
 {
     free(rows->items);

@@ -114,6 +114,15 @@ static void append_order(struct buffer *b, const struct watch_site *s, enum watc
                       size_text(n, sites_weight(s, order)), 100 * sites_elsewhere(&s->sums));
 }
 
+static void print_others(const struct page *p, const struct watch_row *row)
+{
+    char n[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES];
+    if (row->stacks)
+        text_printf(p->out, "    and %s in %s more %s with this call site\n",
+                    size_text(size, row->others.bytes), human_count(n, row->stacks),
+                    plural(row->stacks, "stack", "stacks"));
+}
+
 static void print_row(struct watch_view *v, const struct page *p, const struct watch_report *r,
                       const struct watch_rows *rows, const struct watch_row *row)
 {
@@ -135,6 +144,7 @@ static void print_row(struct watch_view *v, const struct page *p, const struct w
     print_buffer(p, &b);
     buffer_release(&b);
     print_stack(v, p, rows->names, row->frames, row->count, row->first);
+    print_others(p, row);
 }
 
 static void print_rows(struct watch_view *v, const struct page *p, const struct watch_report *r,

@@ -78,7 +78,9 @@ int watch_view_report(struct watch_view *v, const struct watch_report *r, bool m
     if (!status && v->o.json)
         status = watch_json_report(v, r, &rows, err);
     else if (!status)
-        status = watch_text_report(v, r, &rows, marking, err);
+        status = watch_rows_by_site(&rows, v->o.order)
+                     ? watch_text_report(v, r, &rows, marking, err)
+                     : error_memory(err);
     watch_rows_free(&rows);
     if (r->kind == WATCH_FINAL)
         watch_named_forget(v, r->process);

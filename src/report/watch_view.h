@@ -54,7 +54,10 @@ struct watch_row {
     struct watch_site site; /* of all stacks that read alike; .stack is one of them */
     const uint32_t *frames; /* ids, innermost first */
     size_t count;
-    size_t first; /* the first frame that is not machinery of allocation */
+    size_t first;           /* the call site (names.h) */
+    size_t stacks;          /* more stacks with that call site, in .site as well; 0 before
+                               watch_rows_by_site */
+    struct estimate others; /* their part */
 };
 
 struct watch_rows {
@@ -71,5 +74,9 @@ struct watch_rows {
 int watch_view_rows(struct watch_view *v, const struct watch_report *r, struct watch_rows *rows,
                     struct error *err);
 void watch_rows_free(struct watch_rows *rows);
+
+/* Makes rows with one call site one row, with the stack that was first among them; in the order of
+ * their sums. False: out of memory, and nothing is changed. */
+bool watch_rows_by_site(struct watch_rows *rows, enum watch_order order);
 
 #endif
