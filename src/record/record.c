@@ -539,6 +539,7 @@ static void release_held(struct held *h)
     trust_place_close(&h->place);
     free(h->preload);
     free(r->smaps.bytes);
+    heaps_release(&r->heaps);
     find_release(&r->finder);
     programs_free(r->programs);
 }

@@ -203,6 +203,32 @@ static void find_code(const char *text, const char *end, struct code_files *code
     }
 }
 
+/* Takes the resident part of glibc's heaps off the bytes of a mapping; the rest. */
+static uint64_t take_heaps(const struct mapping *m, const struct smaps_hints *h, uint64_t rss,
+                           struct mlw_split *s)
+{
+    size_t from = 0, to = h->heap_count;
+    while (from < to) {
+        const size_t middle = (from + to) / 2;
+        if (h->heaps[middle].end > m->start)
+            to = middle;
+        else
+            from = middle + 1;
+    }
+    for (; rss && from < h->heap_count && h->heaps[from].start < m->end; from++) {
+        const struct smaps_heap *const heap = &h->heaps[from];
+        const uint64_t start = heap->start > m->start ? heap->start : m->start,
+                       end = heap->end < m->end ? heap->end : m->end;
+        uint64_t bytes = rss;
+        if (start > m->start || end < m->end)
+            bytes = h->present ? h->present(h->present_arg, start, end) : 0;
+        bytes = bytes < rss ? bytes : rss;
+        *(heap->main ? &s->heap : &s->arenas) += bytes;
+        rss -= bytes;
+    }
+    return rss;
+}
+
 static void add_file(const struct mapping *m, uint64_t rss, const struct code_files *code,
                      struct mlw_split *s)
 {
@@ -248,7 +274,8 @@ static void classify(const struct mapping *m, const struct mapping *before,
         else
             add_file(m, rss, code, s);
     } else if (anonymous) {
-        if (name_has(m, "glibc: malloc arena") || is_arena_heap(m, next))
+        rss = take_heaps(m, h, rss, s);
+        if (name_has(m, "glibc: malloc arena") || (!h->knows_heaps && is_arena_heap(m, next)))
             s->arenas += rss;
         else if (name_has(m, "glibc: pthread stack") || is_thread_stack(m, h) ||
                  is_guarded_stack(m, before))
@@ -357,6 +384,35 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
         *rss = split->heap + split->arenas + split->anonymous + split->stacks + split->files +
                split->shared + split->recorder + split->other + split->lazy;
     return any ? 0 : error_set(err, ERROR_FORMAT, "smaps: empty");
+}
+
+static bool is_private_anonymous(const struct mapping *m)
+{
+    return !memcmp(m->perms, "rw-p", 4) && (!m->name_bytes || name_begins(m, "[anon:"));
+}
+
+void smaps_places(const char *text, size_t n, uint64_t step, size_t most,
+                  void (*visit)(void *arg, uint64_t at), void *arg)
+{
+    const char *const end = text + n;
+    struct mapping m = {0}, next;
+    uint64_t bytes;
+    bool fits = false;
+    for (const char *p = text, *stop; p < end; p = stop < end ? stop + 1 : end) {
+        stop = memchr(p, '\n', (size_t)(end - p));
+        stop = stop ? stop : end;
+        if (((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'f')) && parse_head(p, stop, &next)) {
+            m = next;
+            fits = is_private_anonymous(&m);
+            continue;
+        }
+        if (!fits || !parse_field(p, stop, "Rss:", &bytes) || !bytes)
+            continue;
+        fits = false;
+        for (uint64_t at = (m.start + step - 1) & ~(step - 1); at >= m.start && at < m.end && most;
+             at += step, most--)
+            visit(arg, at);
+    }
 }
 
 int smaps_read(pid_t pid, struct smaps_buffer *b, struct error *err)

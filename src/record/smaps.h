@@ -14,10 +14,24 @@
 #include "base/error.h"
 #include "format/chunk.h"
 
+/* Memory of glibc's malloc, but for the program break and blocks with a mapping of their own. */
+struct smaps_heap {
+    uint64_t start, end;
+    bool main; /* of the main arena */
+};
+
 /* What the mappings alone do not say. */
 struct smaps_hints {
     const uint64_t *thread_pointers; /* of all threads but the first: each lies in its stack */
     size_t threads;
+    bool knows_heaps; /* `heaps` are all that there are; else those of other arenas are known by
+                         where their mappings lie */
+    const struct smaps_heap *heaps; /* [heap_count], by address, none in another */
+    size_t heap_count;
+    /* Bytes of [start, end), page addresses, that are in memory; for mappings that heaps lie in
+     * with other memory. NULL: then such a mapping is none of theirs. */
+    uint64_t (*present)(void *arg, uint64_t start, uint64_t end);
+    void *present_arg;
     uint64_t session_inode; /* of the shared memory, when it has no name of its own; 0: it has */
     uint64_t private_bytes; /* the recorder's own: found among anonymous mappings without
                                reservation (MAP_NORESERVE) that no core has (MADV_DONTDUMP). Not
@@ -29,6 +43,11 @@ struct smaps_hints {
  * -1 for text that is no smaps. */
 int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
                 struct mlw_split *split, uint64_t *rss, struct error *err);
+
+/* Calls `visit` with each multiple of `step` at which there is private anonymous memory that may be
+ * written and that is in memory in part; `most` of them at most. */
+void smaps_places(const char *text, size_t n, uint64_t step, size_t most,
+                  void (*visit)(void *arg, uint64_t at), void *arg);
 
 /* /proc/PID/smaps. The buffer grows as needed and may be used again. -1 also when the process ends
  * meanwhile: the text may be a part of it. */

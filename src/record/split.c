@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "record/image.h"
 #include "record/smaps.h"
+#include "stop/handle.h"
 
 #define MS_NS         1000000ull
 #define MOST_THREADS  4096u
@@ -47,8 +48,15 @@ static int ask_once(struct recording *r, struct image *m, struct mlw_split *spli
         .private_bytes = __atomic_load_n(&m->entry->private_bytes, __ATOMIC_RELAXED)};
     split->clock = clock_read(r->clock_kind);
     uint64_t rss = 0;
-    int failed = smaps_read(m->pid, &r->smaps, err) ||
-                 smaps_split(r->smaps.bytes, r->smaps.n, &hints, split, &rss, err);
+    struct handle handle;
+    handle_open(&handle, m->pid);
+    int failed = smaps_read(m->pid, &r->smaps, err);
+    struct heaps_reading *const heaps =
+        failed ? NULL
+               : heaps_begin(&r->heaps, &handle, m->entry, r->smaps.bytes, r->smaps.n, &hints);
+    failed = failed || smaps_split(r->smaps.bytes, r->smaps.n, &hints, split, &rss, err);
+    heaps_end(heaps);
+    handle_close(&handle);
     r->split_bytes += r->smaps.n;
     *took_ns = clock_monotonic_ns() - began_ns;
     m->split.held_cost_ns = thread_cpu_ns() - before;

@@ -296,14 +296,57 @@ static void test_ends_meanwhile(void **state)
     free(b.bytes);
 }
 
+static uint64_t a_quarter(void *arg, uint64_t start, uint64_t end)
+{
+    (void)arg;
+    return (end - start) / 4;
+}
+
+static void note(void *arg, uint64_t at)
+{
+    uint64_t *const places = arg;
+    places[++places[0]] = at;
+}
+
+/* Heaps in glibc's own words, wherever they lie and whatever their mappings were merged with. */
+static void test_known_heaps(void **state)
+{
+    (void)state;
+    char text[16384] = "";
+    add(text, "7f0000000000-7f0000800000", "rw-p", "", 100, 0, "");  /* a heap */
+    add(text, "7f0000900000-7f0000a00000", "rw-p", "", 1024, 0, ""); /* in part the main arena's */
+    add(text, "7f0004000000-7f0004100000", "rw-p", "", 200, 0, "");  /* looks like a heap */
+    add(text, "7f0004100000-7f0008000000", "---p", "", 0, 0, "");
+    add(text, "7f0010000000-7f0011000000", "rw-p", "", 0, 0, "");
+    const struct smaps_heap heaps[] = {{0x7f0000000000, 0x7f0000800000, false},
+                                       {0x7f0000980000, 0x7f0000a80000, true}};
+    struct smaps_hints hints = {
+        .knows_heaps = true, .heaps = heaps, .heap_count = 2, .present = a_quarter};
+    uint64_t rss, places[8] = {0};
+    struct mlw_split s = split_of(text, &hints, &rss);
+    assert_int_equal(s.arenas, 100 * KIB);
+    assert_int_equal(s.heap, 128 * KIB);
+    assert_int_equal(s.anonymous, (1024 - 128 + 200) * KIB);
+    assert_int_equal(rss, 1324 * KIB);
+    hints.present = NULL;
+    s = split_of(text, &hints, &rss);
+    assert_int_equal(s.heap, 0);
+    assert_int_equal(s.anonymous, (1024 + 200) * KIB);
+    smaps_places(text, strlen(text), 0x400000, 3, note, places);
+    assert_int_equal(places[0], 3);
+    assert_true(places[1] == 0x7f0000000000 && places[2] == 0x7f0000400000 &&
+                places[3] == 0x7f0004000000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),      cmocka_unit_test(test_given_back),
-        cmocka_unit_test(test_arenas),     cmocka_unit_test(test_thread_stacks),
-        cmocka_unit_test(test_own_memory), cmocka_unit_test(test_twice),
-        cmocka_unit_test(test_merged),     cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_any_text),   cmocka_unit_test(test_ends_meanwhile),
+        cmocka_unit_test(test_kinds),          cmocka_unit_test(test_known_heaps),
+        cmocka_unit_test(test_given_back),     cmocka_unit_test(test_arenas),
+        cmocka_unit_test(test_thread_stacks),  cmocka_unit_test(test_own_memory),
+        cmocka_unit_test(test_twice),          cmocka_unit_test(test_merged),
+        cmocka_unit_test(test_refuses),        cmocka_unit_test(test_any_text),
+        cmocka_unit_test(test_ends_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

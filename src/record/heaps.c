@@ -1,0 +1,153 @@
+#include "record/heaps.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "arch/page.h"
+#include "base/array.h"
+#include "base/present.h"
+#include "stop/handle.h"
+
+enum {
+    PLACES_MOST = 65536, /* that are looked at for one split */
+    HEAD_BYTES = 128,    /* an arena begins within so much of its first heap */
+    ENTRIES = 512        /* of the pagemap, at once */
+};
+
+struct heaps_reading {
+    struct heaps *heaps;
+    const struct handle *handle;
+    struct present present;
+    uint64_t step;
+    bool failed;
+};
+
+/* The words at the start of a heap. */
+struct heap_head {
+    uint64_t arena, previous, bytes, mapped;
+};
+
+static bool is_whole(uint64_t bytes) { return bytes && !(bytes & (ARCH_PAGE_BYTES - 1)); }
+
+static void add(struct heaps_reading *r, uint64_t start, uint64_t end, bool main)
+{
+    struct heaps *const h = r->heaps;
+    if (start >= end || end > ARCH_ADDRESS_END)
+        return;
+    if (!ARRAY_ROOM(h->at, h->n + 1, h->room)) {
+        r->failed = true;
+        return;
+    }
+    h->at[h->n++] = (struct smaps_heap){start, end, main};
+}
+
+/* What glibc maps of a heap is at its start; the rest is reserved. */
+static void look(void *arg, uint64_t at)
+{
+    struct heaps_reading *const r = arg;
+    struct heap_head head;
+    uint64_t word;
+    if (!handle_read(r->handle, at, &head, sizeof head) || head.mapped > r->step ||
+        head.bytes > head.mapped || !is_whole(head.bytes) || !is_whole(head.mapped) ||
+        head.arena >= ARCH_ADDRESS_END)
+        return;
+    const uint64_t first = head.arena & ~(r->step - 1);
+    if (head.arena - first > HEAD_BYTES || head.arena == first ||
+        (first != at && !(handle_read(r->handle, first, &word, sizeof word) && word == head.arena)))
+        return;
+    add(r, at, at + head.mapped, false);
+}
+
+/* Memory that the recorder has seen; it may be changing. */
+static void take_parts(struct heaps_reading *r, const struct mlw_process *entry)
+{
+    uint32_t n = __atomic_load_n(&entry->parts, __ATOMIC_ACQUIRE);
+    n = n < MLW_PARTS ? n : MLW_PARTS;
+    for (uint32_t i = 0; i < n; i++)
+        add(r, __atomic_load_n(&entry->part[i].start, __ATOMIC_RELAXED) & ~(ARCH_PAGE_BYTES - 1),
+            (__atomic_load_n(&entry->part[i].end, __ATOMIC_RELAXED) + ARCH_PAGE_BYTES - 1) &
+                ~(ARCH_PAGE_BYTES - 1),
+            true);
+}
+
+static uint64_t present(void *arg, uint64_t start, uint64_t end)
+{
+    const struct heaps_reading *const r = arg;
+    uint64_t entries[ENTRIES], pages = 0;
+    for (uint64_t at = start; at < end;) {
+        const uint64_t left = (end - at) / ARCH_PAGE_BYTES, n = left < ENTRIES ? left : ENTRIES;
+        const ssize_t got = pread(r->present.fd, entries, n * sizeof *entries,
+                                  (off_t)(at / ARCH_PAGE_BYTES * sizeof *entries));
+        if (!n || got < (ssize_t)sizeof *entries)
+            break;
+        const size_t there = (size_t)got / sizeof *entries;
+        for (size_t i = 0; i < there; i++)
+            pages += (entries[i] & PRESENT_ENTRY_HERE) != 0;
+        at += there * ARCH_PAGE_BYTES;
+    }
+    return pages * ARCH_PAGE_BYTES;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct smaps_heap *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* By address; what overlaps is cut off. */
+static void put_in_order(struct heaps *h)
+{
+    size_t kept = 0;
+    uint64_t until = 0;
+    if (h->n > 1)
+        qsort(h->at, h->n, sizeof *h->at, by_start);
+    for (size_t i = 0; i < h->n; i++) {
+        struct smaps_heap one = h->at[i];
+        one.start = one.start < until ? until : one.start;
+        if (one.start >= one.end)
+            continue;
+        until = one.end;
+        h->at[kept++] = one;
+    }
+    h->n = kept;
+}
+
+struct heaps_reading *heaps_begin(struct heaps *h, const struct handle *handle,
+                                  const struct mlw_process *entry, const char *text, size_t n,
+                                  struct smaps_hints *hints)
+{
+    const uint64_t step = __atomic_load_n(&entry->heap_bytes, __ATOMIC_RELAXED);
+    if (step < ARCH_HUGE_BYTES || step & (step - 1) || step >= ARCH_ADDRESS_END)
+        return NULL;
+    struct heaps_reading *const r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    *r = (struct heaps_reading){.heaps = h, .handle = handle, .step = step};
+    const bool asks = present_open(&r->present, handle->pid);
+    h->n = 0;
+    take_parts(r, entry);
+    smaps_places(text, n, step, PLACES_MOST, look, r);
+    put_in_order(h);
+    hints->knows_heaps = !r->failed && handle->memory >= 0;
+    if (hints->knows_heaps) {
+        hints->heaps = h->at;
+        hints->heap_count = h->n;
+        hints->present = asks ? present : NULL;
+        hints->present_arg = r;
+    }
+    return r;
+}
+
+void heaps_end(struct heaps_reading *r)
+{
+    if (!r)
+        return;
+    present_close(&r->present);
+    free(r);
+}
+
+void heaps_release(struct heaps *h)
+{
+    free(h->at);
+    *h = (struct heaps){0};
+}
