@@ -362,6 +362,7 @@ void explain_parts(const struct trace_image *image, struct explained *e)
     e->kept_tops_bytes = 0;
     e->attached = image->attached;
     e->huge_bytes = s ? s->huge : 0;
+    e->hugetlb_bytes = s ? s->hugetlb : 0;
     e->measured_ns = s ? s->clock : 0;
     e->resident_bytes = s ? explain_resident(s) : 0;
     e->swapped_bytes = s ? s->swapped : 0;

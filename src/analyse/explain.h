@@ -71,7 +71,8 @@ struct explained {
     uint64_t measured_ns; /* 0: not */
     uint64_t resident_bytes, swapped_bytes;
     uint64_t live_bytes, live_blocks;
-    uint64_t huge_bytes; /* of the resident bytes: in huge pages */
+    uint64_t huge_bytes;    /* of the resident bytes: in huge pages */
+    uint64_t hugetlb_bytes; /* of them: in HugetlbPages, which VmRSS does not count */
     bool glibc;
     uint64_t heap_bytes;      /* glibc: resident in heaps */
     uint64_t kept_tops_bytes; /* of EXPLAIN_TOPS: what malloc_trim does not give back */

@@ -33,6 +33,9 @@ ssize_t proc_read(pid_t pid, const char *name, char *to, size_t room);
 
 /* ---- /proc/PID/maps ---- */
 
+/* Memory of the kernel's pool of huge pages that is of no file has this name. */
+#define PROC_HUGE_PAGES "/anon_hugepage"
+
 struct proc_mapping {
     uint64_t start, end, offset; /* [start, end); offset of start in the file */
     uint64_t device, inode;      /* device as st_dev; both 0 for memory without a file */

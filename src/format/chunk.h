@@ -152,7 +152,7 @@ struct mlw_resident { /* bytes */
 };
 
 /* Resident bytes by kind of mapping, from /proc/PID/smaps. Their sum and `lazy` are the resident
- * size. */
+ * size, and pages of the kernel's pool of huge pages besides. */
 struct mlw_split {
     uint64_t clock;
     uint64_t heap;      /* [heap]: the program break */
@@ -167,6 +167,7 @@ struct mlw_split {
     uint64_t mapped;  /* of `files`: in files that nothing is executed from */
     uint64_t huge;    /* of all: private memory in huge pages */
     uint64_t lazy;    /* given back by MADV_FREE, and still there; in none of the kinds */
+    uint64_t hugetlb; /* of all: HugetlbPages, which the kernel counts as resident nowhere */
 };
 #define MLW_SPLIT_LEAST 80u /* bytes: earlier writers end before `mapped` */
 

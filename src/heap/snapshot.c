@@ -322,13 +322,24 @@ static bool keep_copy(struct heap_live *live, pid_t made)
     return false;
 }
 
+/* The pool of huge pages may have none left for what the process writes to while there is a copy:
+ * one that was forked itself would die of it. */
+static bool has_huge_pages(const struct target *t)
+{
+    for (size_t i = 0; i < t->region_count; i++)
+        if (t->regions[i].flags & REGION_HUGE)
+            return true;
+    return false;
+}
+
 void target_snapshot(struct target *t)
 {
     struct heap_live *live = t->impl;
     struct injection j = {.t = t};
     int64_t result = -1;
     sigset_t before;
-    t->refused = why_not(t, live, &j);
+    t->refused =
+        has_huge_pages(t) ? "a copy may take the last HugetlbPages from it" : why_not(t, live, &j);
     if (t->refused)
         return;
     hold_signals(&before);

@@ -3,6 +3,7 @@
 
 #include "arch/page.h"
 #include "base/array.h"
+#include "base/proc.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,6 +74,11 @@ int target_add_region(struct target *t, uint64_t start, uint64_t end, uint64_t o
     }
     if (!ARRAY_ROOM(t->regions, t->region_count + 1, t->region_room))
         return -1;
+    if (file && !(flags & REGION_SHARED) &&
+        !strncmp(file, PROC_HUGE_PAGES, sizeof PROC_HUGE_PAGES - 1)) {
+        flags |= REGION_HUGE;
+        file = NULL;
+    }
     const uint32_t kept = file ? target_file(t, file) : TARGET_NO_FILE;
     if (file && kept == TARGET_NO_FILE)
         return -1;

@@ -30,9 +30,10 @@ enum target_region_flag {
     REGION_WRITE = 2,
     REGION_EXEC = 4,
     REGION_SHARED = 8,
-    REGION_STACK = 16,  /* of the first thread */
-    REGION_BREAK = 32,  /* what brk made */
-    REGION_SPECIAL = 64 /* of the kernel: vdso, vvar */
+    REGION_STACK = 16,   /* of the first thread */
+    REGION_BREAK = 32,   /* what brk made */
+    REGION_SPECIAL = 64, /* of the kernel: vdso, vvar */
+    REGION_HUGE = 128    /* private, of the kernel's pool of huge pages */
 };
 
 struct target_region {

@@ -22,8 +22,9 @@ struct mapping {
     const char *name; /* not terminated */
     size_t name_bytes;
     uint64_t rss, swapped, huge, lazy;
-    bool no_reserve; /* MAP_NORESERVE */
-    bool no_dump;    /* MADV_DONTDUMP */
+    uint64_t hugetlb; /* not in rss */
+    bool no_reserve;  /* MAP_NORESERVE */
+    bool no_dump;     /* MADV_DONTDUMP */
 };
 
 static bool name_begins(const struct mapping *m, const char *prefix)
@@ -40,6 +41,12 @@ static bool name_is(const struct mapping *m, const char *name)
 static bool name_has(const struct mapping *m, const char *part)
 {
     return memmem(m->name, m->name_bytes, part, strlen(part)) != NULL;
+}
+
+static bool is_anonymous(const struct mapping *m)
+{
+    return !m->name_bytes || name_begins(m, "[anon:") ||
+           (m->perms[3] != 's' && name_begins(m, PROC_HUGE_PAGES));
 }
 
 /* flag: " xy", as in a line of VmFlags. */
@@ -245,9 +252,10 @@ static void classify(const struct mapping *m, const struct mapping *before,
 {
     s->swapped += m->swapped;
     s->huge += m->huge;
-    uint64_t rss = m->rss;
+    s->hugetlb += m->hugetlb;
+    uint64_t rss = m->rss + m->hugetlb;
     bool shared = m->perms[3] == 's';
-    bool anonymous = !m->name_bytes || name_begins(m, "[anon:");
+    bool anonymous = is_anonymous(m);
 
     if (name_has(m, "mallow-session") || name_begins(m, "/dev/shm/mallow-") ||
         (shared && h->session_inode && m->inode == h->session_inode &&
@@ -266,8 +274,8 @@ static void classify(const struct mapping *m, const struct mapping *before,
         s->stacks += rss;
     else if (shared) {
         if (!m->name_bytes || name_begins(m, "/memfd:") || name_begins(m, "/dev/shm/") ||
-            name_begins(m, "/SYSV") || name_begins(m, "/dev/zero") ||
-            name_begins(m, "[anon_shmem:"))
+            name_begins(m, "/SYSV") || name_begins(m, PROC_HUGE_PAGES) ||
+            name_begins(m, "/dev/zero") || name_begins(m, "[anon_shmem:"))
             s->shared += rss;
         else if (name_begins(m, "/dev/") || m->name[0] != '/')
             s->other += rss;
@@ -373,6 +381,9 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
             current.huge = bytes;
         else if (parse_field(line, line_end, "LazyFree:", &bytes))
             current.lazy = bytes;
+        else if (parse_field(line, line_end, "Private_Hugetlb:", &bytes) ||
+                 parse_field(line, line_end, "Shared_Hugetlb:", &bytes))
+            current.hugetlb += bytes;
         else if (line_end - line > 8 && !memcmp(line, "VmFlags:", 8)) {
             current.no_reserve = has_flag(line, line_end, " nr");
             current.no_dump = has_flag(line, line_end, " dd");
@@ -388,7 +399,7 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
 
 static bool is_private_anonymous(const struct mapping *m)
 {
-    return !memcmp(m->perms, "rw-p", 4) && (!m->name_bytes || name_begins(m, "[anon:"));
+    return !memcmp(m->perms, "rw-p", 4) && is_anonymous(m);
 }
 
 void smaps_places(const char *text, size_t n, uint64_t step, size_t most,
@@ -406,7 +417,10 @@ void smaps_places(const char *text, size_t n, uint64_t step, size_t most,
             fits = is_private_anonymous(&m);
             continue;
         }
-        if (!fits || !parse_field(p, stop, "Rss:", &bytes) || !bytes)
+        if (!fits ||
+            (!parse_field(p, stop, "Rss:", &bytes) &&
+             !parse_field(p, stop, "Private_Hugetlb:", &bytes)) ||
+            !bytes)
             continue;
         fits = false;
         for (uint64_t at = (m.start + step - 1) & ~(step - 1); at >= m.start && at < m.end && most;

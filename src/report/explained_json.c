@@ -32,6 +32,7 @@ static void write_head(struct json *j, const struct trace_image *image, const st
         json_number(j, "rss_bytes", e->resident_bytes);
         json_number(j, "swapped_bytes", e->swapped_bytes);
         json_number(j, "huge_bytes", e->huge_bytes);
+        json_number(j, "hugetlb_bytes", e->hugetlb_bytes);
     } else {
         const bool near = o->nearest != EXPLAIN_NONE;
         json_null(j, "rss_bytes");

@@ -80,6 +80,9 @@ static void print_parts(const struct page *p, const struct explained *e)
     }
     if (e->huge_bytes)
         line_of(p, (int64_t)e->huge_bytes, "of it in huge pages, which are resident as a whole");
+    if (e->hugetlb_bytes)
+        line_of(p, (int64_t)e->hugetlb_bytes,
+                "of it in HugetlbPages, which the kernel does not count as resident");
     if (e->swapped_bytes)
         line_of(p, (int64_t)e->swapped_bytes, "swapped out, not counted here");
     buffer_release(&b);

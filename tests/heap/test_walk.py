@@ -101,6 +101,16 @@ class Exact(Checked):
                                     env=dict(os.environ, GLIBC_TUNABLES=f"glibc.malloc.hugetlb={kind}"))
                     self.check(p.pid, os.path.join(self.folder, "truth"), threads)
 
+    def test_hugetlb_pages(self):
+        """Heaps and blocks in pages of the kernel's pool, which have a name; a copy could take the last of them."""
+        with open("/proc/meminfo", encoding="ascii") as f:
+            free = next(int(line.split()[1]) for line in f if line.startswith("HugePages_Free"))
+        if free < 40:
+            self.skipTest("40 free HugetlbPages (vm.nr_hugepages)")
+        p = self.victim(3, 2000, env=dict(os.environ, GLIBC_TUNABLES="glibc.malloc.hugetlb=2"))
+        self.check(p.pid, os.path.join(self.folder, "truth"), 3)
+        self.assertEqual(self.heap_json(p.pid)["source"], "stopped")
+
     def test_a_maze(self):
         """What looks like blocks from every address on: the search for the main heap's next part gives up."""
         p = self.start(tool("victim_breaks"), os.path.join(self.folder, "truth"), "maze")

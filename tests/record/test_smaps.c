@@ -308,6 +308,28 @@ static void note(void *arg, uint64_t at)
     places[++places[0]] = at;
 }
 
+/* Pages of the kernel's pool: resident nowhere but here. */
+static void test_hugetlb(void **state)
+{
+    (void)state;
+    char text[16384] = "";
+    add(text, "7f0000000000-7f0000800000", "rw-p", "/anon_hugepage (deleted)", 0, 0, "ht");
+    strcat(text, "Shared_Hugetlb:       0 kB\nPrivate_Hugetlb:    4096 kB\n");
+    add(text, "7f0001000000-7f0001800000", "rw-s", "/anon_hugepage (deleted)", 0, 0, "ht");
+    strcat(text, "Shared_Hugetlb:    2048 kB\nPrivate_Hugetlb:       0 kB\n");
+    add(text, "7f0002000000-7f0002800000", "rw-p", "/anon_hugepage (deleted)", 0, 0, "ht");
+    strcat(text, "Private_Hugetlb:    8192 kB\n");
+    const struct smaps_heap heap = {0x7f0002000000, 0x7f0002800000, true};
+    const struct smaps_hints hints = {.knows_heaps = true, .heaps = &heap, .heap_count = 1};
+    uint64_t rss;
+    struct mlw_split s = split_of(text, &hints, &rss);
+    assert_int_equal(s.anonymous, 4096 * KIB);
+    assert_int_equal(s.shared, 2048 * KIB);
+    assert_int_equal(s.heap, 8192 * KIB);
+    assert_int_equal(s.hugetlb, (4096 + 2048 + 8192) * KIB);
+    assert_int_equal(rss, s.hugetlb);
+}
+
 /* Heaps in glibc's own words, wherever they lie and whatever their mappings were merged with. */
 static void test_known_heaps(void **state)
 {
@@ -341,12 +363,12 @@ static void test_known_heaps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),          cmocka_unit_test(test_known_heaps),
-        cmocka_unit_test(test_given_back),     cmocka_unit_test(test_arenas),
-        cmocka_unit_test(test_thread_stacks),  cmocka_unit_test(test_own_memory),
-        cmocka_unit_test(test_twice),          cmocka_unit_test(test_merged),
-        cmocka_unit_test(test_refuses),        cmocka_unit_test(test_any_text),
-        cmocka_unit_test(test_ends_meanwhile),
+        cmocka_unit_test(test_kinds),      cmocka_unit_test(test_known_heaps),
+        cmocka_unit_test(test_hugetlb),    cmocka_unit_test(test_given_back),
+        cmocka_unit_test(test_arenas),     cmocka_unit_test(test_thread_stacks),
+        cmocka_unit_test(test_own_memory), cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_merged),     cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_any_text),   cmocka_unit_test(test_ends_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -474,6 +474,7 @@ static bool set_split(const char *text)
                   {"files:", offsetof(struct mlw_split, files)},
                   {"recorder:", offsetof(struct mlw_split, recorder)},
                   {"huge:", offsetof(struct mlw_split, huge)},
+                  {"hugetlb:", offsetof(struct mlw_split, hugetlb)},
                   {"lazy:", offsetof(struct mlw_split, lazy)}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         const size_t n = strlen(fields[i].name);

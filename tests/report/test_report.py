@@ -162,6 +162,17 @@ class Sizes(unittest.TestCase):
                 self.assertEqual(b"in huge pages, which are resident as a whole" in text, bool(pages))
                 self.assertNotIn(b"no setting makes", text)
 
+    def test_hugetlb_pages(self):
+        """They are in no resident size of the kernel, and in the one that is explained."""
+        for pages in (40 << 20, 0):
+            with self.subTest(pages=pages):
+                split = (f"split=heap:{41 << 20}", f"split=hugetlb:{pages}")
+                e = self.parts_add_up("block=1:0x700000000000:2000", *split)["explained"][0]
+                self.assertEqual(e["hugetlb_bytes"], pages)
+                text = run("text", "block=1:0x700000000000:2000", *split).decode()
+                self.assertEqual("40.0 MB  of it in HugetlbPages, which the kernel does not count as resident" in text, bool(pages))
+                self.assertEqual("up to 40.0 MB in HugetlbPages" in " ".join(text.split()), bool(pages))
+
     def test_an_unknown_version(self):
         """Nothing is assumed of it, and that is said."""
         for allocator, unknown in (("glibc 2.25", True), ("glibc 2.26", False), ("glibc 2.43", False), ("glibc 2.99", True),

@@ -397,11 +397,12 @@ def records(s, sid, kinds):
 
 
 def read_splits_more(s, count):
-    """[mapped, huge] of each split, and then, of later writers, its lazy bytes."""
+    """[mapped, huge] of each split, and then, of later writers, its lazy bytes, and of still later ones its HugetlbPages."""
     rr = Reader(column_bytes(s, 17))
     more = [[rr.varint(), rr.varint()] for _ in range(count)] if rr.left() else []
-    for i in range(count if rr.left() else 0):
-        more[i].append(rr.varint())
+    for _ in range(2):
+        for i in range(count if rr.left() else 0):
+            more[i].append(rr.varint())
     if rr.left():
         raise Bad("more sizes than splits")
     return more

@@ -209,6 +209,8 @@ void facts_put_image(struct seal_writer *w, struct section *s, const struct imag
     }
     for (uint32_t i = 0; i < m->split_count; i++)
         bytes_put_varint(&b, m->splits[i].lazy);
+    for (uint32_t i = 0; i < m->split_count; i++)
+        bytes_put_varint(&b, m->splits[i].hugetlb);
     put(w, s, SEAL_FACT_SPLITS_MORE, &b);
     put_names(w, s, f, &b);
     put_kernel(w, s, m, &b);

@@ -319,6 +319,8 @@ static bool more_of_splits(struct facts *r, struct mlw_split *splits, uint32_t c
     }
     for (uint32_t i = 0; i < count && span_left(&r->s) && !r->s.bad; i++)
         splits[i].lazy = span_varint(&r->s);
+    for (uint32_t i = 0; i < count && span_left(&r->s) && !r->s.bad; i++)
+        splits[i].hugetlb = span_varint(&r->s);
     return !r->s.bad || (damaged(r->err), false);
 }
 
