@@ -21,7 +21,9 @@
 
 #include "chunk.h"
 
-#define MLW_SESSION_MAGIC   0x31534553574f4c4dull /* "MLOWSES1" */
+#define MLW_SESSION_MAGIC 0x31534553574f4c4dull /* "MLOWSES1" */
+/* Of the layout below: the library of one version and the command of another do not share it. */
+#define MLW_SESSION_VERSION 2u
 #define MLW_PROCESSES       16384u /* program images at one time; ended ones are reused */
 #define MLW_SLOT_BYTES      65536u
 #define MLW_WINDOW_SLOTS    64u /* live threads before a second window is needed */
@@ -40,7 +42,7 @@
 
 struct mlw_session {
     uint64_t magic;
-    uint32_t version; /* MLW_FORMAT_VERSION */
+    uint32_t version; /* MLW_SESSION_VERSION */
     uint32_t clock_kind;
     uint32_t parent_pid;      /* 0 when there is no `mallow record` */
     uint32_t stack_mode;      /* enum mlw_stack_mode */

@@ -102,7 +102,7 @@ int shm_create(struct shm *s, struct error *err)
         return -1;
     }
     s->session->magic = MLW_SESSION_MAGIC;
-    s->session->version = MLW_FORMAT_VERSION;
+    s->session->version = MLW_SESSION_VERSION;
     return 0;
 }
 
@@ -118,7 +118,7 @@ static int adopt(struct shm *s, int fd, struct error *err)
         close(fd);
         return error_set(err, ERROR_FORMAT, "not a session: too small");
     }
-    if (head.magic != MLW_SESSION_MAGIC || head.version != MLW_FORMAT_VERSION) {
+    if (head.magic != MLW_SESSION_MAGIC || head.version != MLW_SESSION_VERSION) {
         close(fd);
         return error_set(err, ERROR_FORMAT,
                          "its session was made by another version of mallow; use the same one");

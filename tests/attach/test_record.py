@@ -150,6 +150,19 @@ class Truth(unittest.TestCase):
             self.assertEqual(v.settled(), before)
             v.end()
 
+    def test_killed_in_a_later_round(self):
+        """Its end writes what threads still hold, and threads that made no call since hold buffers of the round before, which are
+        no longer mapped: it ended with SIGSEGV."""
+        with self.victim() as v:
+            recorded = Recorded(v)
+            v.ask("make")
+            recorded.end()
+            v.ask("room")  # where the next round's buffers come to be
+            recorded = Recorded(v)
+            recorded.process.kill()
+            recorded.process.communicate()
+            v.end()
+
 
 class Rounds(unittest.TestCase):
     def rounds(self, victim, count=ROUNDS):

@@ -1,15 +1,17 @@
 /* A program that writes down what it allocates. It says "ready"; then it answers each line of its
  * standard input: "make" (four threads, and a library that it loads then, allocate and release),
- * "release" (what it had at the beginning), "fork", "exec": with counts of the calls since the last
+ * "release" (what it had at the beginning), "room" (addresses above all that is mapped later are
+ * free again), "fork", "exec": with counts of the calls since the last
  * answer. It allocates nothing else: no stdio. Argument: a library with plugin_make. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BEFORE = 1000, EACH = 500, THREADS = 4 };
+enum { BEFORE = 1000, EACH = 500, THREADS = 4, ROOM = 1 << 30 };
 static void *before[BEFORE];
 static void *volatile kept;
 static void *(*plugin_make)(size_t);
@@ -65,6 +67,7 @@ int main(int argc, char **argv)
             free(makes_here(6666));
         return 0;
     }
+    void *room = mmap(NULL, ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     for (size_t i = 0; i < BEFORE; i++)
         before[i] = malloc(200);
     say("ready\n");
@@ -79,6 +82,9 @@ int main(int argc, char **argv)
         } else if (!strncmp(line, "release", 7)) {
             for (size_t i = 0; i < BEFORE; i++)
                 free(before[i]);
+            say("done\n");
+        } else if (!strncmp(line, "room", 4)) {
+            munmap(room, ROOM);
             say("done\n");
         } else if (!strncmp(line, "fork", 4) || !strncmp(line, "exec", 4)) {
             child(*line == 'e' ? argv[0] : NULL);

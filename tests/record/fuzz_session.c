@@ -111,7 +111,7 @@ static void write_session(const uint8_t *data, size_t size, const struct stat *s
     memcpy(&b, data, size < sizeof b ? size : sizeof b);
     if (b.head.options % 16 != 15) {
         b.head.magic = MLW_SESSION_MAGIC;
-        b.head.version = MLW_FORMAT_VERSION;
+        b.head.version = MLW_SESSION_VERSION;
         b.head.parent_pid = 0;
         b.head.output_device = st->st_dev;
         b.head.output_inode = st->st_ino;

@@ -31,7 +31,7 @@ static void fill(char *p, int argc, char **argv)
 {
     struct mlw_session *s = (void *)p;
     *s = (struct mlw_session){.magic = MLW_SESSION_MAGIC,
-                              .version = MLW_FORMAT_VERSION,
+                              .version = MLW_SESSION_VERSION,
                               .clock_kind = MLW_CLOCK_MONOTONIC_NS,
                               .parent_pid = number(argc, argv, "all", 0) ? (uint32_t)getpid() : 0,
                               .next_window = 1,

@@ -353,7 +353,7 @@ static struct mlw_session *map_session(void)
     if (sys_is_error(p))
         return 0;
     struct mlw_session *s = (struct mlw_session *)p;
-    if (s->magic == MLW_SESSION_MAGIC && s->version == MLW_FORMAT_VERSION) {
+    if (s->magic == MLW_SESSION_MAGIC && s->version == MLW_SESSION_VERSION) {
         s = (struct mlw_session *)to_place(s, &recorder.session_place, fd, 0);
         recorder.window_room = room_for_windows(st.st_size);
         return s;
@@ -406,7 +406,7 @@ static struct mlw_session *make_session(void)
     }
     struct mlw_session *s = (struct mlw_session *)p;
     s->magic = MLW_SESSION_MAGIC;
-    s->version = MLW_FORMAT_VERSION;
+    s->version = MLW_SESSION_VERSION;
     s->clock_kind = tsc_is_sound() ? MLW_CLOCK_TSC : MLW_CLOCK_MONOTONIC_NS;
     s->stack_mode = settings_stacks();
     s->initial_control = setting_on("MALLOW_PAUSED") ? 0 : MLW_CTL_STARTED;
@@ -724,11 +724,10 @@ void process_wake(void)
 void process_write_interim(void)
 {
     for (struct thread *t = recorder.threads; t; t = t->next) {
-        const struct mlw_chunk *c = t->chunk;
-        if (!c)
-            continue;
-        struct mlw_chunk head = *c;
-        if (t == thread_self || !t->owner || !head.payload_bytes || t->round != recorder.round)
+        if (t == thread_self || !t->owner || t->round != recorder.round || !t->chunk)
+            continue; /* the buffer of an earlier round is no longer mapped */
+        struct mlw_chunk head = *t->chunk;
+        if (!head.payload_bytes)
             continue;
         head.flags |= MLW_CHUNK_INTERIM;
         stream_write_chunk(&head, (uint8_t *)t->chunk + sizeof head);

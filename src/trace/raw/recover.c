@@ -55,7 +55,7 @@ static void session_open(struct session *s, const char *path, const struct raw *
         return;
     if (trust_identify(fd, &s->id) && !trust_mapped_anywhere(&s->id) &&
         read_at(fd, &head, sizeof head, 0) && head.magic == MLW_SESSION_MAGIC &&
-        head.version == MLW_FORMAT_VERSION && !head.parent_pid &&
+        head.version == MLW_SESSION_VERSION && !head.parent_pid &&
         head.output_device == recording.device && head.output_inode == recording.inode)
         s->fd = fd;
     else
