@@ -42,8 +42,10 @@ static int location_of(struct pprof_stacks *p, struct names *names, uint32_t nod
             count = sizeof lines / sizeof *lines;
         for (size_t i = 0; i < count; i++) {
             const struct name_frame *f = names_frame(names, ids[i]);
-            lines[i] =
-                (struct pprof_line){.function = f->function, .file = f->file, .line = f->line};
+            lines[i] = (struct pprof_line){.function = f->function,
+                                           .file = f->file,
+                                           .line = f->line,
+                                           .allocates = f->role == ROLE_ALLOCATOR};
         }
         uint64_t call = at.pc - (at.pc && !(at.flags & MLW_NODE_EXACT));
         p->locations[id - 1] =

@@ -20,6 +20,7 @@ enum { /* fields of Profile */
        P_LOCATION = 4,
        P_FUNCTION = 5,
        P_STRING = 6,
+       P_DROP_FRAMES = 7,
        P_TIME = 9,
        P_DURATION = 10,
        P_PERIOD_TYPE = 11,
@@ -41,7 +42,7 @@ struct pprof {
     struct strings strings;
     struct strings functions; /* of struct function */
     uint64_t mappings, locations;
-    struct buffer message, inner, packed, clean;
+    struct buffer message, inner, packed, clean, drop;
     unsigned char zipped[1 << 16];
 };
 
@@ -131,6 +132,54 @@ static uint64_t string(struct pprof *p, const char *text)
     return id;
 }
 
+/* How much of a name at `at` pprof may have taken off before it compares: arguments of functions
+ * and of templates. 0: nothing. *may: what stands for it in a regular expression. */
+static size_t taken_off(const char *name, size_t at, const char **may)
+{
+    static const char anonymous[] = "(anonymous namespace)", calls[] = "()";
+    const bool is_operator = at >= 8 && !memcmp(name + at - 8, "operator", 8);
+    size_t n = at, deep = 0;
+    *may = "(?:\\(.*)?";
+    if (!strncmp(name + at, anonymous, sizeof anonymous - 1)) {
+        *may = "(?:\\(anonymous namespace\\))?";
+        return sizeof anonymous - 1;
+    }
+    if (is_operator && !strncmp(name + at, calls, 2)) {
+        *may = "(?:\\(\\))?";
+        return 2;
+    }
+    if (name[at] == '(')
+        return strlen(name + at);
+    if (name[at] != '<' || is_operator)
+        return 0;
+    for (; name[n]; n++) {
+        deep += name[n] == '<';
+        if (name[n] == '>' && !--deep)
+            break;
+    }
+    *may = "(?:<.*>)?";
+    return name[n] ? n + 1 - at : 0;
+}
+
+/* One more alternative of the regular expression (RE2's). */
+static void drop(struct pprof *p, const char *name)
+{
+    const char *may;
+    if (p->drop.size_bytes)
+        buffer_append_text(&p->drop, "|");
+    for (size_t i = 0, n; name[i]; i += n) {
+        n = taken_off(name, i, &may);
+        if (n) {
+            buffer_append_text(&p->drop, may);
+            continue;
+        }
+        if (strchr("\\.+*?()|[]{}^$", name[i]))
+            buffer_append_text(&p->drop, "\\");
+        buffer_append(&p->drop, &name[i], 1);
+        n = 1;
+    }
+}
+
 static uint64_t function(struct pprof *p, const struct pprof_line *l)
 {
     bool fresh;
@@ -142,6 +191,8 @@ static uint64_t function(struct pprof *p, const struct pprof_line *l)
         no_memory(p);
     } else if (fresh) {
         struct buffer b = {0};
+        if (l->allocates && *l->function)
+            drop(p, text_utf8_only(&p->clean, l->function));
         protobuf_number(&b, 1, id);
         protobuf_number(&b, 2, f.name);
         protobuf_number(&b, 3, f.system_name);
@@ -293,6 +344,7 @@ void pprof_abandon(struct pprof *p)
     buffer_release(&p->inner);
     buffer_release(&p->packed);
     buffer_release(&p->clean);
+    buffer_release(&p->drop);
     strings_release(&p->strings);
     strings_release(&p->functions);
     free(p);
@@ -300,6 +352,10 @@ void pprof_abandon(struct pprof *p)
 
 int pprof_finish(struct pprof *p, struct error *err)
 {
+    if (buffer_failed(&p->drop))
+        no_memory(p);
+    else
+        emit_number(p, P_DROP_FRAMES, string(p, buffer_text(&p->drop)));
     squeeze(p, "", 0, Z_FINISH);
     int status = failed(p) ? -1 : 0;
     if (status)

@@ -40,6 +40,8 @@ struct pprof_line {
     const char *system_name; /* as the linker knows it; NULL: the same */
     const char *file;        /* NULL when unknown */
     uint64_t line;           /* 0 when unknown */
+    bool allocates; /* for its caller: the profile's drop_frames names the function, so that
+                       readers show the caller in its place */
 };
 
 struct pprof_label {

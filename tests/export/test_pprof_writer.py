@@ -44,6 +44,14 @@ class Writer(unittest.TestCase):
         sums = [int(v) for v in re.findall(r"^\s+1\s+(16):", samples, re.M)]
         self.assertEqual((len(sums), sum(sums)), (20000, 320000))
 
+    def test_what_allocates_for_its_caller(self):
+        """Readers show the caller, which drop_frames is there for."""
+        subprocess.run([WRITER, self.path], check=True)
+        top = pprof("-top", "-unit=MB", "-nodefraction=0", self.path)
+        self.assertRegex(top, r"80MB\s+\S+%\s+\S+%\s+80MB\s+\S+%\s+wants_memory")
+        for name in ("operator new", "a+b\n", "pool::get", "xmalloc", "Heap"):
+            self.assertNotIn(name, top)
+
     def test_a_full_disk_is_an_error(self):
         done = subprocess.run([WRITER, "/dev/full"], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1)

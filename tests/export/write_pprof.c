@@ -47,6 +47,19 @@ int main(int argc, char **argv)
                                          {.key = "size", .number = 4096, .number_unit = "bytes"}};
     pprof_sample(p, places, 3, (int64_t[]){2, 1 << 20}, 2, labels, 2);
     pprof_sample(p, places + 1, 1, (int64_t[]){1, 5}, 2, NULL, 0);
+    /* Functions that allocate for their callers, by names that a regular expression reads
+     * otherwise. */
+    const char *const allocating[] = {"operator new[](unsigned long)", "a+b",
+                                      "(anonymous namespace)::pool::get(int)", "xmalloc",
+                                      "Heap<Key<int> >::make<long>(int)"};
+    for (uint64_t i = 0; i < sizeof allocating / sizeof *allocating; i++) {
+        const uint64_t at[2] = {
+            pprof_location(p, program, 0x400800 + i,
+                           &(struct pprof_line){.function = allocating[i], .allocates = true}, 1),
+            pprof_location(p, program, 0x400900 + i,
+                           &(struct pprof_line){.function = "wants_memory(a+b)", .line = 1}, 1)};
+        pprof_sample(p, at, 2, (int64_t[]){1, 1 << 24}, 2, NULL, 0);
+    }
     for (long i = argc > 2 ? atol(argv[2]) : 0; i > 0; i--) {
         char name[32];
         snprintf(name, sizeof name, "function_%ld", i);
