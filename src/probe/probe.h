@@ -31,7 +31,7 @@ struct probe_layout {
     const char *list;                /* name of the array of groups in JSON */
     const char *value[PROBE_VALUES]; /* name in JSON; NULL: not used */
     const char *title[PROBE_VALUES]; /* heading in the text */
-    char unit[PROBE_VALUES];         /* 'n' count, 'b' bytes, 't' ns */
+    char unit[PROBE_VALUES + 1];     /* 'n' count, 'b' bytes, 't' ns */
     int order;                       /* the value that groups are sorted by */
     char histogram;                  /* of 'b' sizes, of 't' times; 0: groups have none */
     int counted;                     /* the value that it counts */
