@@ -9,6 +9,13 @@
 #include <stdint.h>
 #include <string.h>
 
+/* glibc 2.43 has macros of these names, which keep the const of an argument. */
+#undef memchr
+#undef strchr
+#undef strpbrk
+#undef strrchr
+#undef strstr
+
 #define APART() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
 typedef struct {
