@@ -152,7 +152,8 @@ static void draw(struct watch_screen *s)
     if (!terminal_taken())
         return;
     terminal_size(&s->lines, &s->columns);
-    rewind(s->out);
+    if (fseek(s->out, 0, SEEK_SET) != 0)
+        return;
     screen_content(s);
     flush_screen(s);
 }

@@ -103,6 +103,7 @@ static int64_t verdict(const struct sock_filter *f, size_t n, const struct secco
             else
                 a = x;
             break;
+        default: return -1;
         }
     }
     return -1;
