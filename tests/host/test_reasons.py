@@ -7,7 +7,7 @@ import sys
 import time
 import unittest
 
-from mallowtest import LIBRARY, MALLOW, Case, library, main, run, victim
+from mallowtest import ALLOCATORS, LIBRARY, MALLOW, Case, library, main, run, victim
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 FREED_BY_CTYPES = """import ctypes
@@ -72,7 +72,7 @@ class NotSeen(Reasons):
             self.assertIn("it brings an allocator of its own", " ".join(text.split()))
 
     def test_allocators_for_all_are_none(self):
-        for name in ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2.0"):
+        for name in ALLOCATORS.values():
             with self.subTest(name=name):
                 doc = self.recorded([victim("api"), "peak"], env={"LD_PRELOAD": library(name)})
                 self.assertEqual([p["not_seen"] for p in doc["processes"]], [[]])

@@ -18,6 +18,8 @@ MALLOW = os.path.abspath(os.environ.get("MALLOW", "build/mallow"))
 LIBRARY = os.path.abspath(os.environ.get("MALLOW_LIBRARY", "build/lib/libmallow-record.so"))
 VICTIMS = os.path.abspath(os.environ.get("VICTIMS", "build/tests/victims"))
 ORACLE = os.path.abspath(os.environ.get("ORACLE", os.path.join(VICTIMS, "liboracle.so")))
+# The other allocators by the files that they have in every release of the systems: mimalloc is 2 or 3.
+ALLOCATORS = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "mimalloc": "libmimalloc.so.[23]"}
 TIMEOUT = 600  # seconds for one program; nothing here takes a hundredth of it
 
 ORACLE_CALLS = ["malloc", "calloc", "realloc", "reallocarray", "posix_memalign", "aligned_alloc",

@@ -3,13 +3,11 @@ allocators, preloaded behind mallow: each `new` is one call, never two."""
 import glob
 import unittest
 
-from mallowtest import Case, main, run, victim
+from mallowtest import ALLOCATORS, Case, main, run, victim
 
 # 20 rounds of new 100, new[] 101, nothrow 102, nothrow[] 103, aligned 192, aligned[] 384; 3 x 4000.
 BLOCKS = 20 * 6 + 3
 BYTES = 20 * (100 + 101 + 102 + 103 + 192 + 384) + 3 * 4000
-ALLOCATORS = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4",
-              "mimalloc": "libmimalloc.so.2"}
 SUPPLIED = ("malloc", "calloc", "realloc", "aligned_alloc", "memalign", "posix_memalign")
 
 

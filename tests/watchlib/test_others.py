@@ -5,10 +5,10 @@ import glob
 import subprocess
 import unittest
 
+import watchtest
 from watchtest import LIBRARY, WatchCase, main, run, victim
 
-ALLOCATORS = {"tcmalloc": glob.glob("/usr/lib/*/libtcmalloc_minimal.so.4"),
-              "mimalloc": glob.glob("/usr/lib/*/libmimalloc.so.2")}
+ALLOCATORS = {name: glob.glob(f"/usr/lib/*/{watchtest.ALLOCATORS[name]}") for name in ("tcmalloc", "mimalloc")}
 RELEASE = {"tcmalloc": "tc_free", "mimalloc": "mi_free"}
 
 
@@ -16,7 +16,7 @@ class Others(WatchCase):
     def each(self):
         found = {name: paths[0] for name, paths in ALLOCATORS.items() if paths}
         if not found:
-            self.skipTest("SKIPPED, LOUDLY: neither libtcmalloc-minimal4 nor libmimalloc2.0 is installed")
+            self.skipTest("SKIPPED, LOUDLY: neither libtcmalloc-minimal4 nor libmimalloc is installed")
         return found.items()
 
     def test_they_take_sampled_blocks(self):

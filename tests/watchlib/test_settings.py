@@ -12,7 +12,7 @@ import sys
 import unittest
 
 from segment import SETTINGS, Segment
-from watchtest import LIBRARY, WatchCase, main, run, victim
+from watchtest import ALLOCATORS, LIBRARY, WatchCase, main, run, victim
 
 PYTHON = sys.executable
 # Allocates 100 times 1000 bytes for each line read, and answers.
@@ -250,8 +250,7 @@ class WholePrograms(WatchCase):
         self.quiet([gcc, "-c", "-o", os.path.join(self.dir, "x.o"), c])
 
     def test_other_allocators_behind(self):
-        found = [p for name in ("jemalloc.so.2", "tcmalloc_minimal.so.4", "mimalloc.so.2")
-                 for p in glob.glob(f"/usr/lib/*/lib{name}")]
+        found = [p for name in ALLOCATORS.values() for p in glob.glob(f"/usr/lib/*/{name}")]
         if not found:
             self.skipTest("SKIPPED, LOUDLY: no other allocator is installed")
         for path in found:

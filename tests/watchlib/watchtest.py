@@ -7,7 +7,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
-from mallowtest import Case, VICTIMS, main, run, victim  # noqa: E402,F401
+from mallowtest import ALLOCATORS, Case, VICTIMS, main, run, victim  # noqa: E402,F401
 from segment import Segment  # noqa: E402
 
 LIBRARY = os.path.abspath(os.environ.get("WATCH_LIBRARY", "build/lib/libmallow-watch.so"))
