@@ -4,8 +4,8 @@
 #   make demo       record a real program of this machine, report where its memory went, and replay it
 #                   against every allocator
 #   make check      every test: format, linter, all suites, and the sanitizer builds
-#   make check-long the faults one by one, 200 kills of each kind, targets that change for TARGET_SECONDS (an hour), and the
-#                   packages: what check only samples
+#   make check-long the faults one by one, 200 kills of each kind, targets that change for TARGET_SECONDS (an hour), the
+#                   packages, and Debian 13 and unstable in roots of their own: what check only samples or leaves out
 #   make soak       an hour of whole programs and builds under `mallow watch`, every block guarded: no alarm
 #   make bench      the side-by-side table against the peers, as ratios
 #   make fuzz       every fuzz target for FUZZ_SECONDS each (default 600)
@@ -59,6 +59,7 @@ check-long: tests
 	@tests/programs/whole $(BUILD)
 	@scripts/targets $(TARGET_SECONDS) $(BUILD)
 	@$(MAKE) --no-print-directory deb
+	@scripts/systems pass $(BUILD)/systems trixie sid
 	@tests/packaging/deb.sh $(BUILD)-deb/mallow_*.deb
 	@tests/packaging/reproducible.sh .
 

@@ -122,7 +122,7 @@ def npm_environment(test, package):
     need("node", "nodejs")
     if not os.path.exists(os.path.join(modules, package)):
         test.skipTest(f"the npm packages of tests/export/package.json are not in {modules}: "
-                      "scripts/dependencies check installs them")
+                      "scripts/readers fetches them")
     return dict(readers.ENVIRONMENT, NODE_PATH=modules)
 
 

@@ -22,7 +22,8 @@ class Check(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         os.makedirs(os.path.join(self.folder, "scripts"))
         os.makedirs(os.path.join(self.folder, "tests", "export", "node_modules", "ajv"))
-        shutil.copy(os.path.join(ROOT, "scripts", "check"), os.path.join(self.folder, "scripts"))
+        for name in ("check", "readers"):
+            shutil.copy(os.path.join(ROOT, "scripts", name), os.path.join(self.folder, "scripts"))
 
     def check(self, suites=None, breaks="", **results):
         """Runs it with these results of the tests in build, build_asan, build_tsan; None: no log."""
