@@ -260,6 +260,8 @@ static int too_long(struct work *w, struct error *err)
 {
     return error_set(err, ERROR_UNSUPPORTED,
                      w->thread.thread.gone ? "process %d, or its thread, ended meanwhile"
+                     : thread_asked_to_end()
+                         ? "interrupted while attaching to process %d: its thread goes on by itself"
                      : w->thread.faulted
                          ? "a function of process %d's C library failed when it was called; the "
                            "thread was put back"

@@ -229,7 +229,12 @@ int injected_refresh(struct injected *t, struct error *err)
                                                         .module = module};
     }
     const int refused = errno;
+    const bool more = !status && t->region_count == REGIONS_MOST && proc_maps_next(&maps, &m);
     proc_maps_close(&maps);
+    if (more)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %d has more than %zu mappings; no more are looked at",
+                         (int)t->handle.pid, REGIONS_MOST);
     if (!status && !t->region_count && (refused == EACCES || refused == EPERM))
         return reasons_refuse(t->handle.pid, INJECT_HIDDEN, NULL, err);
     if (!status && !t->region_count)

@@ -32,6 +32,7 @@ struct copies {          /* of the library */
         ino_t inode;
     } at[COPIES_MAX];
     size_t count;
+    bool more; /* than there is room for */
 };
 
 static const char *const names[SAMPLES_PROBES] = {"sample", "free", "realloc", "error"};
@@ -41,11 +42,14 @@ static const char *const names[SAMPLES_PROBES] = {"sample", "free", "realloc", "
 static void add_copy(struct copies *c, const char *path)
 {
     struct stat st;
-    if (stat(path, &st) || !S_ISREG(st.st_mode) || c->count == COPIES_MAX)
+    if (stat(path, &st) || !S_ISREG(st.st_mode))
         return;
     for (size_t i = 0; i < c->count; i++)
         if (c->at[i].device == st.st_dev && c->at[i].inode == st.st_ino)
             return;
+    c->more |= c->count == COPIES_MAX;
+    if (c->more)
+        return;
     struct copy *new = &c->at[c->count];
     if ((size_t)snprintf(new->path, sizeof new->path, "%s", path) >= sizeof new->path)
         return;
@@ -92,6 +96,9 @@ static int samples_files(struct probe_engine *e, struct error *err)
     }
     if (proc)
         closedir(proc);
+    if (c->more)
+        engine_say(e, "processes have more than %d copies of the library: the others are not heard",
+                   COPIES_MAX);
     for (size_t i = 0; i < c->count; i++)
         if (files_add(&e->files, c->at[i].path, err))
             return -1;
