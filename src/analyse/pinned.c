@@ -219,7 +219,9 @@ static bool begin(struct pinned_reader *r, const struct trace_batch *b, size_t i
     const uint32_t thread = inherited ? UINT32_MAX : b->thread[i];
     if (other)
         return seen_heaps_note(&r->heaps, address, usable, thread);
-    note_main(r, address, address + usable, thread);
+    if (r->heaps.part_count || usable > GLIBC_SMALL_MOST ||
+        address - HEADER_BYTES < r->main_bottom || address + usable > r->main_end)
+        note_main(r, address, address + usable, thread);
     return true;
 }
 

@@ -53,14 +53,14 @@ static bool is_heap(const uint64_t *heap)
            (arena - (uint64_t)heap <= HEAD_BYTES || look(arena, 0));
 }
 
-unsigned heaps_other(struct thread *t, const uint64_t *heap, uint64_t *argument)
+unsigned heaps_other(struct thread *t, const uint64_t *heap, bool says)
 {
     const uint64_t arena = heap[HEAP_ARENA], bytes = heap[HEAP_BYTES];
     unsigned path = 0;
     bool first;
     if (next_facts.huge_heaps && !is_heap(heap))
         return 0;
-    if (*argument && !look(of_heap((uint64_t)heap, arena), 0))
+    if (!says && !look(of_heap((uint64_t)heap, arena), 0))
         return 0;
     look(arena, &first);
     if (first)
@@ -68,7 +68,7 @@ unsigned heaps_other(struct thread *t, const uint64_t *heap, uint64_t *argument)
     look(of_heap((uint64_t)heap, arena), &first);
     if (first) {
         path |= MLW_PATH_HEAP_NEW;
-        *argument = mlw_heap_said(arena, next_facts.heap_bytes);
+        t->said = mlw_heap_said(arena, next_facts.heap_bytes);
     } else if (t->heap == (uint64_t)heap && bytes > t->heap_bytes)
         path |= MLW_PATH_HEAP_GREW;
     t->heap = (uint64_t)heap;
@@ -115,21 +115,22 @@ static bool add(struct mlw_process *me, uint64_t start, uint64_t end)
 
 /* What lies behind a block is a chunk of the same memory: when the memory is new, it is all of the
  * rest. */
-unsigned heaps_main(uint64_t p, uint64_t chunk, uint64_t now, uint64_t *argument)
+unsigned heaps_main(struct thread *t, uint64_t p, uint64_t chunk, bool says)
 {
+    const uint64_t now = *recorder.break_at;
     unsigned path = 0;
     if (now != recorder.last_break) {
         recorder.last_break = now;
         path = MLW_PATH_SBRK;
     }
     struct mlw_process *const me = recorder.process;
-    if (p <= now || *argument || !me || is_known(me, p))
+    if (p <= now || !says || !me || is_known(me, p))
         return path;
     const uint64_t start = p - HEADER_BYTES, behind = start + chunk,
                    end = behind + (((const uint64_t *)behind)[1] & ~7ul);
     if (end <= behind || !add(me, start, end))
         return path;
-    *argument = end;
+    t->said = end;
     return path | MLW_PATH_HEAP_NEW;
 }
 

@@ -21,10 +21,10 @@ MLW_INLINE uint64_t held_bytes(void *p)
 /* The live sums have changed: modulo 2^64. Only this thread writes to its buffer's head. */
 MLW_INLINE void add_live(struct thread *t, uint64_t bytes) { t->chunk->live_bytes += bytes; }
 
-/* usable bytes and enum mlw_path of a block of `size` that the call has just made. *argument: of
- * its row; gets what a new heap says, where it is 0 */
+/* usable bytes and enum mlw_path of a block of `size` that the call has just made. says: its row
+ * has no argument; with MLW_PATH_HEAP_NEW it gets t->said. */
 MLW_INLINE unsigned block_facts(struct thread *t, const void *p, uint64_t size, uint64_t *usable,
-                                uint64_t *argument)
+                                bool says)
 {
     if (unlikely(!next_facts.glibc)) {
         *usable = next.malloc_usable_size((void *)(uintptr_t)p);
@@ -45,12 +45,12 @@ MLW_INLINE unsigned block_facts(struct thread *t, const void *p, uint64_t size, 
         if (likely(heap_bytes != 0)) {
             const uint64_t *heap = (const uint64_t *)((uint64_t)p & -heap_bytes);
             if (unlikely((uint64_t)heap != t->heap || heap[2] != t->heap_bytes))
-                path |= heaps_other(t, heap, argument);
+                path |= heaps_other(t, heap, says);
         }
     } else {
         const uint64_t now = *recorder.break_at;
         if (unlikely(now != recorder.last_break || (uint64_t)p > now))
-            path = heaps_main((uint64_t)p, word & ~7ul, now, argument);
+            path = heaps_main(t, (uint64_t)p, word & ~7ul, says);
     }
     return path;
 }
@@ -76,7 +76,9 @@ static __attribute__((noinline)) void after_any(struct thread *t, unsigned op, v
     uint64_t usable = mlw_usual_usable(size);
     unsigned path = 0;
     if (p)
-        path = block_facts(t, p, size, &usable, &argument);
+        path = block_facts(t, p, size, &usable, !argument);
+    if (path & MLW_PATH_HEAP_NEW)
+        argument = t->said;
     if (failed)
         path |= MLW_PATH_FAILED;
     if (t->lane)
@@ -118,7 +120,9 @@ static inline __attribute__((always_inline)) void after(unsigned op, void *p, ui
     const uint64_t clock = arch_clock();
     const uint32_t stack = take_stack(t, sp, bp); /* first: less has to be kept across the call */
     uint64_t usable;
-    const unsigned path = block_facts(t, p, size, &usable, &argument);
+    const unsigned path = block_facts(t, p, size, &usable, !argument);
+    if (unlikely(path & MLW_PATH_HEAP_NEW))
+        argument = t->said;
     const bool unusual = usable != mlw_usual_usable(size);
     uint8_t *end = mlw_row_encode(t->position, &t->row, op, MLW_F_ALLOC, clock, (uint64_t)p, size,
                                   stack, unusual, (uint32_t)(usable - size), argument, path);

@@ -130,6 +130,7 @@ struct thread {
     uint32_t number;
     uint32_t destructor_rounds;
     uint32_t round;              /* recorder.round, when the buffer was taken */
+    uint64_t said;               /* see heaps_other */
 } __attribute__((aligned(128))); /* no two threads write to one line */
 extern HIDDEN TLS struct thread *thread_self;
 
@@ -140,12 +141,12 @@ HIDDEN struct thread *thread_enter_slow(uint64_t sp);
 /* ---- heaps.c ---- */
 
 /* The block is in a heap that is not the one last seen by this thread, or that heap changed: which
- * enum mlw_path that is. *argument: if it is 0, gets what MLW_PATH_HEAP_NEW says; else a new heap
- * waits for another block. */
-HIDDEN unsigned heaps_other(struct thread *t, const uint64_t *heap, uint64_t *argument);
+ * enum mlw_path that is. With MLW_PATH_HEAP_NEW t->said is the argument of the row. says: it has
+ * room for one; else a new heap waits for another block. */
+HIDDEN unsigned heaps_other(struct thread *t, const uint64_t *heap, bool says);
 /* The same of a block of the main arena, when the break is not where it was, or below the block.
  * chunk: its bytes. */
-HIDDEN unsigned heaps_main(uint64_t p, uint64_t chunk, uint64_t now, uint64_t *argument);
+HIDDEN unsigned heaps_main(struct thread *t, uint64_t p, uint64_t chunk, bool says);
 /* In the child, which has said nothing of its heaps. */
 HIDDEN void heaps_forked(void);
 
