@@ -161,11 +161,16 @@ int perfmap_read(struct perfmap *map, uint32_t pid)
             close(fd);
             return -1;
         }
-        n = trust_read(fd, bytes + used, room - 1 - used, used);
+        const size_t left = PERFMAP_BYTES_MAX - used, step = room - 1 - used;
+        n = trust_read(fd, bytes + used, step < left ? step : left, used);
         used += n;
     }
+    char next;
+    const bool cut = used == PERFMAP_BYTES_MAX && trust_read(fd, &next, 1, used) == 1;
     close(fd);
-    return perfmap_parse(map, bytes, used);
+    const int status = perfmap_parse(map, bytes, used);
+    map->cut = cut;
+    return status;
 }
 
 const char *perfmap_find(const struct perfmap *map, uint64_t address, uint64_t *start)

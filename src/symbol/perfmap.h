@@ -3,11 +3,12 @@
  * Owns: reading that file, from the live process's own root when there is one. Each line is
  * "START SIZE name", numbers in hex. Lines of any other form are skipped and counted; a later
  * line wins over earlier ones that begin at the same address, as code is replaced. Bounded: files
- * over PERFMAP_BYTES_MAX are read up to there.
+ * over PERFMAP_BYTES_MAX are read up to there, and are `cut`.
  */
 #ifndef MALLOW_SYMBOL_PERFMAP_H
 #define MALLOW_SYMBOL_PERFMAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ struct perfmap {
         size_t name; /* offset in text */
     } * entry;
     size_t entries, room, bad_lines;
+    bool cut;
 };
 
 /* Parses bytes, of which it takes ownership (from malloc, size_bytes + 1 of room). Returns 0, or

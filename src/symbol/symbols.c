@@ -640,7 +640,7 @@ static int by_text(const void *a, const void *b)
 size_t symbols_problems(struct symbols *s, const char *const **text)
 {
     size_t count = 0;
-    const char **problem = calloc(s->modules + 1, sizeof *problem);
+    const char **problem = calloc(s->modules + s->jits + 1, sizeof *problem);
     *text = NULL;
     if (!problem)
         return 0;
@@ -659,6 +659,15 @@ size_t symbols_problems(struct symbols *s, const char *const **text)
         problem[count] = intern_string(&s->strings, line);
         count += problem[count] != NULL;
         free(line);
+    }
+    for (size_t i = 0; i < s->jits; i++) {
+        char line[96];
+        if (!s->jit[i].map.cut)
+            continue;
+        snprintf(line, sizeof line, "/tmp/perf-%" PRIu32 ".map: longer than %d MiB: read to there",
+                 s->jit[i].pid, PERFMAP_BYTES_MAX >> 20);
+        problem[count] = intern_string(&s->strings, line);
+        count += problem[count] != NULL;
     }
     qsort(problem, count, sizeof *problem, by_text);
     free(s->problem);

@@ -732,6 +732,18 @@ def last("""
                 f.write(text)
             self.assertEqual(len(self.scripts(['py::a:' + place, 'py::C:' + place])), 2)
 
+    def test_long_perf_map(self):
+        """It is read up to a bound, and that is said."""
+        pid = os.getpid()
+        place = '/tmp/perf-%d.map' % pid
+        line = '9000 10 ' + 'x' * 4087 + '\n'
+        with open(place, 'w') as f:
+            f.write('1000 100 first\n' + line * ((64 << 20) // len(line)) + '2000 100 last\n')
+        self.addCleanup(os.unlink, place)
+        frames, problems = symbolise([0x1000, 0x2000], '-p', str(pid))
+        self.assertEqual([f[0].function for f in frames], ['first', '??'])
+        self.assertEqual(problems, ['/tmp/perf-%d.map: longer than 64 MiB: read to there' % pid])
+
     def test_no_perf_map(self):
         frames, _ = symbolise([0x1000], '-p', '4194303')
         self.assertEqual((frames[0][0].function, frames[0][0].module), ('??', '-'))
