@@ -98,7 +98,9 @@ int lend_begin(struct lent *l, int fd, const struct trust_credentials *to,
     close(ends[1]);
     struct pollfd answer = {.fd = ends[0], .events = POLLIN};
     const bool holds = l->holder > 0 && poll(&answer, 1, PATIENCE_MS) == 1 &&
-                       read(ends[0], &byte, 1) == 1 && byte == HOLDS;
+                       read(ends[0], &byte, 1) == 1 && byte == HOLDS &&
+                       poll(&answer, 1, PATIENCE_MS) == 1 &&
+                       read(ends[0], &byte, 1) == 0; /* and has let go of its end */
     close(ends[0]);
     if (holds)
         return 0;
