@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from fakes import MALLOW, Watch, functions, until
@@ -42,6 +43,15 @@ class Case(unittest.TestCase):
         process.stdin.flush()
         if answered:
             self.assertEqual(process.stdout.readline(), "grown\n")
+
+    def heard(self, watch, number):
+        """Until the watch knows so many processes: those that it hears of after a threshold was crossed are not dumped."""
+        def known():
+            watch.signal(signal.SIGHUP)
+            time.sleep(0.05)
+            with open(self.place + "/lines", encoding="utf-8") as f:
+                return len({json.loads(line)["pid"] for line in f if line.endswith("\n")}) >= number
+        until(known, "a report of each process")
 
     def dumps(self, ending=".json"):
         return sorted(n for n in os.listdir(self.place) if n.endswith(ending))
@@ -122,6 +132,7 @@ class Threshold(Case):
                                                 *group.command(PREFORK)) as watch:
                 p = watch.process
                 self.assertEqual(p.stdout.readline(), "ready\n")
+                self.heard(watch, 7)
                 self.grow(p, 20)
                 self.grow(p, 75)
                 until(lambda: len(self.dumps(".pb.gz")) == 7, "a dump of each process")
