@@ -134,21 +134,21 @@ static long attach_run(struct request *r, size_t first, size_t n)
     return attach_run(r, first, half) + attach_run(r, first + half, n - half);
 }
 
-/* Leaves out what the kernel would execute wrongly, or refuse: left in, each of those would cost
- * several attempts. */
-static int refuse_not_proven(const char *path, struct place *places, size_t n, struct error *err)
+/* Leaves out what the kernel would execute wrongly, or refuse (left in, each of those would cost
+ * several attempts), and what is patched in the process. */
+static int refuse_unsafe(const char *path, struct place *places, size_t n,
+                         const struct attach_how *how, struct error *err)
 {
     int fd = program_open(path, err);
     if (fd < 0)
         return -1;
     for (size_t i = 0; i < n; i++) {
         uint8_t code[ARCH_INSTRUCTION_BYTES];
-        if (places[i].refused == PLACE_CHANGED)
-            continue;
         const ssize_t bytes = pread(fd, code, sizeof code, (off_t)places[i].offset);
         places[i].refused =
             bytes > 0 && arch_uprobe_right(code, (size_t)bytes) ? 0 : PLACE_NOT_PROVEN;
     }
+    attach_refuse_changed(how, fd, places, n);
     close(fd);
     return 0;
 }
@@ -250,7 +250,7 @@ static const char *refusal_of_all(const struct place *places, size_t n)
 long attach_places(struct attachments *a, struct bpf_program *program, const char *path,
                    struct place *places, size_t n, const struct attach_how *how, struct error *err)
 {
-    if (refuse_not_proven(path, places, n, err))
+    if (refuse_unsafe(path, places, n, how, err))
         return -1;
     errno = ENOTSUP;
     long done = how->multi ? attach_many(a, program, path, places, n, how)

@@ -35,14 +35,15 @@ struct place {
     uint64_t semaphore; /* file offset of a counter that is raised while the probe is there; 0 */
     int refused;        /* set to an errno when the kernel puts no probe there; to PLACE_NOT_PROVEN
                            when its instruction is not one that the kernel is known to handle
-                           rightly (arch/uprobe.h); else 0. PLACE_CHANGED is the caller's, and
-                           stays: the process has other code there than the file */
+                           rightly (arch/uprobe.h); to PLACE_CHANGED when the process has other code
+                           there than the file; else 0 */
 };
 
 struct attach_how {
     bool multi;     /* many at once */
     bool on_return; /* when the function returns */
     pid_t pid;      /* of one process only; 0: of all */
+    pid_t process;  /* whose code must be that of the file; 0: no one's */
 };
 
 /* Puts program at n places of the file at path. Returns how many places have it; -1 with *err when
@@ -52,6 +53,9 @@ long attach_places(struct attachments *a, struct bpf_program *program, const cha
 
 /* Why it was refused, for the user; a constant. */
 const char *attach_refusal(const struct place *place);
+
+/* changed.c: refuses the places where how->process has other code than the open file. */
+void attach_refuse_changed(const struct attach_how *how, int file, struct place *places, size_t n);
 
 /* Attaches a program by its section's name (a tracepoint). */
 int attach_program(struct attachments *a, struct bpf_program *program, struct error *err);

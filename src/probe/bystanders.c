@@ -1,91 +1,32 @@
 /* bystanders.c - the processes that a probe slows though they are not meant: Linux limits probes to
  * one process, and not to the children that it will have. */
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
 
 #include "base/array.h"
 #include "base/proc.h"
+#include "probe/code.h"
 #include "probe/cost.h"
 #include "probe/kind.h"
 
-/* Mappings are looked at until there were so many, which takes less than a second: processes may
- * have any number of them. */
-enum { MAPPINGS_MAX = 1 << 20 };
-
-/* Of PROCMAP_QUERY, which Linux has since 6.11. */
-enum { QUERY_EXECUTABLE = 4, QUERY_NEXT = 16, QUERY_OF_FILE = 32 };
-struct mapping_query {
-    uint64_t size, flags, address;
-    uint64_t start, end, vma_flags, page_size, offset, inode;
-    uint32_t device_major, device_minor, name_size, build_id_size;
-    uint64_t name, build_id;
-};
-#define ASK_MAPPING _IOWR('f', 17, struct mapping_query)
-
-bool engine_is_code_of(const struct stat *file, pid_t pid, const struct proc_mapping *m)
-{
-    char path[96];
-    struct stat st;
-    if (m->inode != file->st_ino || m->mode[2] != 'x')
-        return false;
-    if (m->device == file->st_dev)
-        return true;
-    /* The device of a file is not everywhere that of its mapping. */
-    snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", (int)pid,
-             (unsigned long long)m->start, (unsigned long long)m->end);
-    return !stat(path, &st) && st.st_ino == file->st_ino && st.st_dev == file->st_dev;
-}
-
-/* The next mapping of a file's code from an address on. False with errno: ENOENT at the end, ENOTTY
- * where the kernel cannot be asked for one. */
-static bool next_code(int maps, uint64_t address, struct proc_mapping *m)
-{
-    struct mapping_query q = {.size = sizeof q,
-                              .flags = QUERY_EXECUTABLE | QUERY_NEXT | QUERY_OF_FILE,
-                              .address = address};
-    if (ioctl(maps, ASK_MAPPING, &q))
-        return false;
-    *m = (struct proc_mapping){.start = q.start,
-                               .end = q.end,
-                               .offset = q.offset,
-                               .device = makedev(q.device_major, q.device_minor),
-                               .inode = q.inode,
-                               .mode = "r-xp"};
-    return true;
-}
-
-/* Whether the process executes code of the file. *budget: mappings that may still be looked at. */
 static bool has_mapped(pid_t pid, const struct stat *file, size_t *budget)
 {
-    struct proc_maps maps;
-    struct proc_mapping m = {.end = 0};
-    bool found = false;
-    if (!proc_maps_open(&maps, pid))
+    struct code_walk walk;
+    struct proc_mapping m;
+    if (!code_open(&walk, pid, file))
         return false;
-    errno = 0;
-    while (!found && *budget && next_code(fileno(maps.in), m.end, &m)) {
-        found = engine_is_code_of(file, pid, &m);
-        --*budget;
-    }
-    const bool must_read = errno == ENOTTY;
-    while (must_read && !found && *budget && proc_maps_next(&maps, &m)) {
-        found = engine_is_code_of(file, pid, &m);
-        --*budget;
-    }
-    proc_maps_close(&maps);
+    const bool found = code_next(&walk, budget, &m);
+    code_close(&walk);
     return found;
 }
 
-/* Whether it is one that is looked at, or this one. */
+/* True: it is one that is looked at, or this one. */
 static bool is_meant(const struct probe_engine *e, uint32_t pid)
 {
     uint32_t state;
@@ -124,7 +65,7 @@ static int by_number(const void *a, const void *b)
 static int find(struct probe_engine *e, const char *path, struct error *err)
 {
     struct stat file;
-    size_t budget = MAPPINGS_MAX;
+    size_t budget = CODE_MAPPINGS_MAX;
     int bad = 0;
     DIR *proc = stat(path, &file) ? NULL : opendir("/proc");
     for (const struct dirent *d; !bad && proc && (d = readdir(proc));) {

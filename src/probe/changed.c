@@ -2,19 +2,14 @@
  * it. The kernel runs the first instruction of a probed function as the file has it, and writes the
  * file's first byte back when the probe goes. */
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "arch/uprobe.h"
-#include "base/proc.h"
-#include "probe/kind.h"
+#include "probe/attach.h"
+#include "probe/code.h"
 #include "stop/handle.h"
-#include "symbol/program.h"
 
-enum {
-    OPCODE_BYTES = 3, /* what follows may be another instruction, which may change */
-    MAPPINGS_MAX = 1 << 20
-};
+enum { OPCODE_BYTES = 3 }; /* what follows may be another instruction, which may change */
 
 /* A breakpoint is mostly another probe's, with which the kernel shares it. */
 static bool is_same(const uint8_t *file, const uint8_t *memory)
@@ -33,26 +28,21 @@ static void compare(const struct handle *h, int file, const struct proc_mapping 
         place->refused = PLACE_CHANGED;
 }
 
-int engine_refuse_changed(const struct probe_engine *e, const char *path, struct place *places,
-                          size_t n, struct error *err)
+void attach_refuse_changed(const struct attach_how *how, int file, struct place *places, size_t n)
 {
     struct handle h;
     struct stat st;
-    struct proc_maps maps;
+    struct code_walk walk;
     struct proc_mapping m;
-    if (!e->pid)
-        return 0;
-    const int file = program_open(path, err);
-    if (file < 0)
-        return -1;
-    handle_open(&h, (pid_t)e->pid);
-    if (h.memory >= 0 && !fstat(file, &st) && proc_maps_open(&maps, (pid_t)e->pid)) {
-        for (size_t left = MAPPINGS_MAX; left && proc_maps_next(&maps, &m); left--)
-            for (size_t i = 0; i < n && engine_is_code_of(&st, (pid_t)e->pid, &m); i++)
+    size_t budget = CODE_MAPPINGS_MAX;
+    if (!how->process)
+        return;
+    handle_open(&h, how->process);
+    if (h.memory >= 0 && !fstat(file, &st) && code_open(&walk, how->process, &st)) {
+        while (code_next(&walk, &budget, &m))
+            for (size_t i = 0; i < n; i++)
                 compare(&h, file, &m, &places[i]);
-        proc_maps_close(&maps);
+        code_close(&walk);
     }
     handle_close(&h);
-    close(file);
-    return 0;
 }

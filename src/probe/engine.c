@@ -229,12 +229,10 @@ long engine_attach_places(struct probe_engine *e, const char *program, const cha
                           struct place *places, size_t n, bool on_return, struct error *err)
 {
     struct bpf_program *p = bpf_object__find_program_by_name(e->object, program);
-    struct attach_how how = {.multi = e->multi, .on_return = on_return};
+    struct attach_how how = {.multi = e->multi, .on_return = on_return, .process = (pid_t)e->pid};
     if (e->reaches_one)
         how.pid = (pid_t)e->pid;
     else if (engine_say_bystanders(e, path, err))
-        return -1;
-    if (engine_refuse_changed(e, path, places, n, err))
         return -1;
     return attach_places(&e->attachments, p, path, places, n, &how, err);
 }

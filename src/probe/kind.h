@@ -9,8 +9,6 @@
 struct bpf_object;
 struct probe_engine;
 struct functions;
-struct proc_mapping;
-struct stat;
 
 struct probe_kind {
     const char *name, *summary;
@@ -86,11 +84,6 @@ int engine_attach_tracepoints(struct probe_engine *e, struct error *err);
 /* Attaches `program` to n places of path; e->multi and the process decide how. */
 long engine_attach_places(struct probe_engine *e, const char *program, const char *path,
                           struct place *places, size_t n, bool on_return, struct error *err);
-/* True: the mapping of the process is code of the file. */
-bool engine_is_code_of(const struct stat *file, pid_t pid, const struct proc_mapping *m);
-/* Refuses the places where the process that is meant has other code than the file at path. */
-int engine_refuse_changed(const struct probe_engine *e, const char *path, struct place *places,
-                          size_t n, struct error *err);
 /* Reports which of the places have no probe, and why: in the result, and by a line for each
  * reason. */
 int engine_say_refused(struct probe_engine *e, const char *path, const struct place *places,

@@ -31,7 +31,7 @@ BY_ID = {
         "base/present.h": "present_open",
         "record/smaps.h": "smaps_read",
         "watch/maps.h": "maps_read maps_has",
-        "probe/kind.h": "engine_is_code_of",
+        "probe/code.h": "code_open",
         "limit/groups.h": "limit_groups_of",
         "launch/launch.h": "launch_cpu_ns launch_is_starting",
     },
