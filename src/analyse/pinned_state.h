@@ -38,12 +38,12 @@ struct pinned_heap {
                              sum those of heaps without blocks as well */
 };
 
-#define PINNED_ARENA_UNKNOWN UINT64_MAX
-struct pinned_arena {                 /* glibc */
-    uint64_t address;                 /* of its first heap; 0: the main arena;
-                                         PINNED_ARENA_UNKNOWN: heaps whose arenas are not known */
-    uint64_t heaps;                   /* that it has had */
-    uint64_t live_blocks, live_bytes; /* usable */
+#define PINNED_ARENA_UNKNOWN UINT64_MAX /* the last one, if it is there */
+struct pinned_arena {                   /* glibc */
+    uint64_t address;                   /* of its first heap; 0: the main arena;
+                                           PINNED_ARENA_UNKNOWN: heaps whose arenas are not known */
+    uint64_t heaps;                     /* that it has had */
+    uint64_t live_blocks, live_bytes;   /* usable */
     uint64_t header_bytes, pinned_bytes, between_bytes, before_bytes,
         span_bytes; /* sums of its heaps */
     uint64_t cached_bytes;

@@ -25,7 +25,13 @@ struct glibc_cache {
 #define GLIBC_SMALL_MOST 1040u /* of a chunk in these bins */
 
 /* A heap of an arena but the main one begins at a multiple of the most that it may grow to, with
- * the address of its arena, of the heap before it, and its size now. */
+ * these words. An arena lies behind those of its first heap, within GLIBC_HEAD_BYTES. */
+struct glibc_heap {
+    uint64_t arena, previous; /* addresses */
+    uint64_t bytes;           /* its size now */
+    uint64_t mapped;          /* that can be read and written, from its start on */
+};
+#define GLIBC_HEAD_BYTES 128u
 #define GLIBC_HEAP_BYTES ((uint64_t)64 << 20)
 #define GLIBC_HEAP_PAGES 4u /* huge pages, see huge_heaps */
 

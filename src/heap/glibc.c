@@ -120,7 +120,7 @@ static bool is_in_heap(struct target *t, uint64_t arena)
 {
     const uint64_t heap = arena & ~(uint64_t)(TARGET_PAGE_BYTES - 1);
     uint64_t word;
-    return !(arena & 7) && !(arena >> ARCH_ADDRESS_BITS) && arena - heap <= HEAD_MAX &&
+    return !(arena & 7) && !(arena >> ARCH_ADDRESS_BITS) && arena - heap <= GLIBC_HEAD_BYTES &&
            target_peek(t, heap, &word) && word == arena;
 }
 

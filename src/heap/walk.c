@@ -3,6 +3,7 @@
 
 #include "arch/page.h"
 #include "base/array.h"
+#include "glibc/versions.h"
 #include "heap/headers.h"
 #include "heap/spill.h"
 
@@ -164,10 +165,11 @@ static int find_heaps(struct walk *w, struct target *t, const struct glibc *g, u
     uint64_t heap = a->top & ~(g->heap_bytes - 1), sum = 0;
     uint64_t first_heap = a->start & ~(g->heap_bytes - 1);
     for (unsigned n = 0; heap && n < GLIBC_HEAPS_MAX; n++) {
-        uint64_t info[3]; /* arena, previous heap, size */
-        if (heap >> ARCH_ADDRESS_BITS || target_read(t, heap, info, sizeof info) < sizeof info ||
-            info[0] != a->start || info[2] > g->heap_bytes || info[2] % TARGET_PAGE_BYTES ||
-            info[2] < TARGET_PAGE_BYTES || (info[1] & (g->heap_bytes - 1))) {
+        struct glibc_heap info;
+        if (heap >> ARCH_ADDRESS_BITS || target_read(t, heap, &info, sizeof info) < sizeof info ||
+            info.arena != a->start || info.bytes > g->heap_bytes ||
+            info.bytes % TARGET_PAGE_BYTES || info.bytes < TARGET_PAGE_BYTES ||
+            (info.previous & (g->heap_bytes - 1))) {
             walk_doubt(
                 w, "the heap at 0x%" PRIx64 " of the arena at 0x%" PRIx64 " does not belong to it",
                 heap, a->start);
@@ -179,16 +181,16 @@ static int find_heaps(struct walk *w, struct target *t, const struct glibc *g, u
             first = a->start + g->head_bytes + ARENA_TAIL;
         struct walk_segment s = {.first = (first + 15) & ~15ULL,
                                  .base = heap,
-                                 .end = heap + info[2],
+                                 .end = heap + info.bytes,
                                  .arena = index,
                                  .kind = SEGMENT_HEAP};
         if (walk_add_segment(w, &s))
             return -1;
-        sum += info[2];
+        sum += info.bytes;
         w->arenas[index].heaps++;
         if (heap == first_heap)
             break;
-        heap = info[1];
+        heap = info.previous;
     }
     if (sum != a->system_bytes)
         walk_doubt(w,

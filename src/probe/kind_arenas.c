@@ -13,6 +13,7 @@
 
 #include "base/present.h"
 #include "bpf/arenas.h"
+#include "glibc/versions.h"
 #include "probe/arenas.h"
 #include "probe/arenas_now.h"
 #include "probe/argument.h"
@@ -468,11 +469,11 @@ static void look_at_heaps(struct arenas_process *p)
     handle_open(&h, (pid_t)p->pid);
     present_open(&present, h.pid);
     for (size_t i = 0; i < p->heaps; i++) {
-        uint64_t header[3]; /* arena, previous heap, bytes */
-        if (present_all(&present, p->heap[i].address, sizeof header) &&
-            handle_read(&h, p->heap[i].address, header, sizeof header) &&
-            header[0] == p->heap[i].arena)
-            p->heap[i].bytes = header[2];
+        struct glibc_heap head;
+        if (present_all(&present, p->heap[i].address, sizeof head) &&
+            handle_read(&h, p->heap[i].address, &head, sizeof head) &&
+            head.arena == p->heap[i].arena)
+            p->heap[i].bytes = head.bytes;
     }
     present_close(&present);
     handle_close(&h);

@@ -6,11 +6,11 @@
 #include "arch/page.h"
 #include "base/array.h"
 #include "base/present.h"
+#include "glibc/versions.h"
 #include "stop/handle.h"
 
 enum {
     PLACES_MOST = 65536, /* that are looked at for one split */
-    HEAD_BYTES = 128,    /* an arena begins within so much of its first heap */
     ENTRIES = 512        /* of the pagemap, at once */
 };
 
@@ -20,11 +20,6 @@ struct heaps_reading {
     struct present present;
     uint64_t step;
     bool failed;
-};
-
-/* The words at the start of a heap. */
-struct heap_head {
-    uint64_t arena, previous, bytes, mapped;
 };
 
 static bool is_whole(uint64_t bytes) { return bytes && !(bytes & (ARCH_PAGE_BYTES - 1)); }
@@ -45,14 +40,14 @@ static void add(struct heaps_reading *r, uint64_t start, uint64_t end, bool main
 static void look(void *arg, uint64_t at)
 {
     struct heaps_reading *const r = arg;
-    struct heap_head head;
+    struct glibc_heap head;
     uint64_t word;
     if (!handle_read(r->handle, at, &head, sizeof head) || head.mapped > r->step ||
         head.bytes > head.mapped || !is_whole(head.bytes) || !is_whole(head.mapped) ||
         head.arena >= ARCH_ADDRESS_END)
         return;
     const uint64_t first = head.arena & ~(r->step - 1);
-    if (head.arena - first > HEAD_BYTES || head.arena == first ||
+    if (head.arena - first > GLIBC_HEAD_BYTES || head.arena == first ||
         (first != at && !(handle_read(r->handle, first, &word, sizeof word) && word == head.arena)))
         return;
     add(r, at, at + head.mapped, false);

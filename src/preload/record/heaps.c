@@ -4,11 +4,7 @@
 #include "glibc/versions.h"
 
 #define SEEN_SLOTS   8192u
-#define HEAD_BYTES   128u /* an arena begins within so much of its first heap */
 #define HEADER_BYTES 16u
-
-/* The words at the start of a heap. */
-enum { HEAP_ARENA = 0, HEAP_BYTES = 2, HEAP_MAPPED = 3 };
 
 /* Arenas, and heaps with their arenas, that this process has seen: open addressing, never removed.
  * A heap's word is odd. */
@@ -46,16 +42,16 @@ static bool look(uint64_t word, bool *first)
 
 /* Whether that is a heap, where its size is not sure: it has an arena that it begins with, or one
  * that another began with, and no more memory than it may have. */
-static bool is_heap(const uint64_t *heap)
+static bool is_heap(const struct glibc_heap *heap)
 {
-    const uint64_t arena = heap[HEAP_ARENA];
-    return heap[HEAP_MAPPED] <= next_facts.heap_bytes && heap[HEAP_BYTES] <= heap[HEAP_MAPPED] &&
-           (arena - (uint64_t)heap <= HEAD_BYTES || look(arena, 0));
+    const uint64_t arena = heap->arena;
+    return heap->mapped <= next_facts.heap_bytes && heap->bytes <= heap->mapped &&
+           (arena - (uint64_t)heap <= GLIBC_HEAD_BYTES || look(arena, 0));
 }
 
-unsigned heaps_other(struct thread *t, const uint64_t *heap, bool says)
+unsigned heaps_other(struct thread *t, const struct glibc_heap *heap, bool says)
 {
-    const uint64_t arena = heap[HEAP_ARENA], bytes = heap[HEAP_BYTES];
+    const uint64_t arena = heap->arena, bytes = heap->bytes;
     unsigned path = 0;
     bool first;
     if (next_facts.huge_heaps && !is_heap(heap))

@@ -5,6 +5,8 @@
  * release between. Reached from entry.c only while recording is on; sp and bp are the caller's. */
 #include "recorder.h"
 
+#include "glibc/versions.h"
+
 /* ---- glibc's chunk header ---- */
 
 /* Usable bytes of a block that the call is about to release. */
@@ -43,8 +45,8 @@ MLW_INLINE unsigned block_facts(struct thread *t, const void *p, uint64_t size, 
         path = MLW_PATH_NON_MAIN;
         const uint64_t heap_bytes = next_facts.heap_bytes;
         if (likely(heap_bytes != 0)) {
-            const uint64_t *heap = (const uint64_t *)((uint64_t)p & -heap_bytes);
-            if (unlikely((uint64_t)heap != t->heap || heap[2] != t->heap_bytes))
+            const struct glibc_heap *heap = (const struct glibc_heap *)((uint64_t)p & -heap_bytes);
+            if (unlikely((uint64_t)heap != t->heap || heap->bytes != t->heap_bytes))
                 path |= heaps_other(t, heap, says);
         }
     } else {

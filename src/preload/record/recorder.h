@@ -140,10 +140,11 @@ HIDDEN struct thread *thread_enter_slow(uint64_t sp);
 
 /* ---- heaps.c ---- */
 
+struct glibc_heap;
 /* The block is in a heap that is not the one last seen by this thread, or that heap changed: which
  * enum mlw_path that is. With MLW_PATH_HEAP_NEW t->said is the argument of the row. says: it has
  * room for one; else a new heap waits for another block. */
-HIDDEN unsigned heaps_other(struct thread *t, const uint64_t *heap, bool says);
+HIDDEN unsigned heaps_other(struct thread *t, const struct glibc_heap *heap, bool says);
 /* The same of a block of the main arena, when the break is not where it was, or below the block.
  * chunk: its bytes. */
 HIDDEN unsigned heaps_main(struct thread *t, uint64_t p, uint64_t chunk, bool says);
