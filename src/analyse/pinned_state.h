@@ -38,12 +38,12 @@ struct pinned_heap {
                              sum those of heaps without blocks as well */
 };
 
-#define PINNED_ARENA_UNKNOWN UINT64_MAX /* the last one, if it is there */
-struct pinned_arena {                   /* glibc */
-    uint64_t address;                   /* of its first heap; 0: the main arena;
-                                           PINNED_ARENA_UNKNOWN: heaps whose arenas are not known */
-    uint64_t heaps;                     /* that it has had */
-    uint64_t live_blocks, live_bytes;   /* usable */
+#define PINNED_ARENA_UNKNOWN UINT64_MAX
+struct pinned_arena {                 /* glibc */
+    uint64_t address;                 /* of its first heap; 0: the main arena;
+                                         PINNED_ARENA_UNKNOWN: heaps whose arenas are not known */
+    uint64_t heaps;                   /* that it has had */
+    uint64_t live_blocks, live_bytes; /* usable */
     uint64_t header_bytes, pinned_bytes, between_bytes, before_bytes,
         span_bytes; /* sums of its heaps */
     uint64_t cached_bytes;
@@ -77,5 +77,12 @@ struct pinned {
                                              then, of equals the first; not stack 0 */
     size_t highest_count;
 };
+
+/* How many arenas are known; heaps of others, if there are any, are in one more, the last. */
+static inline size_t pinned_known_arenas(const struct pinned *p)
+{
+    const size_t n = p->arena_count;
+    return n && p->arenas[n - 1].address == PINNED_ARENA_UNKNOWN ? n - 1 : n;
+}
 
 #endif

@@ -144,10 +144,9 @@ static void print_arenas(const struct page *p, const struct trace_image *image,
     for (size_t i = 0; i < q->arena_count; i++)
         ranked[i] = (struct ranked){i, arena_free(&q->arenas[i], i == 0)};
     qsort(ranked, q->arena_count, sizeof *ranked, by_free);
-    const bool unknown = q->arenas[q->arena_count - 1].address == PINNED_ARENA_UNKNOWN;
-    const size_t known = q->arena_count - unknown;
+    const size_t known = pinned_known_arenas(q);
     buffer_printf(&b, "   %zu arena%s%s, free + live, by their addresses:", known,
-                  known == 1 ? "" : "s", unknown ? ", and heaps of others" : "");
+                  known == 1 ? "" : "s", known < q->arena_count ? ", and heaps of others" : "");
     page_wrap(p, &b, 6);
     for (size_t i = 0; i < q->arena_count && i < ARENAS_SHOWN; i++) {
         const struct pinned_arena *a = &q->arenas[ranked[i].arena];

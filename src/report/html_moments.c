@@ -172,9 +172,8 @@ static uint64_t arena_free(const struct pinned_arena *a, bool main)
 static void write_arenas(struct json *j, const struct trace_image *image, const struct pinned *p)
 {
     uint64_t below = UINT64_MAX; /* those with more are written */
-    size_t last = SIZE_MAX, written = 0, known = p->arena_count;
-    if (known && p->arenas[known - 1].address == PINNED_ARENA_UNKNOWN)
-        known--;
+    const size_t known = pinned_known_arenas(p);
+    size_t last = SIZE_MAX, written = 0;
     json_open_array(j, "arenas");
     while (written < ARENAS_SHOWN && written < known) {
         size_t best = SIZE_MAX;
