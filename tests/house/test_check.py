@@ -22,7 +22,7 @@ class Check(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         os.makedirs(os.path.join(self.folder, "scripts"))
         os.makedirs(os.path.join(self.folder, "tests", "export", "node_modules", "ajv"))
-        for name in ("check", "readers"):
+        for name in ("check", "readers", "tally"):
             shutil.copy(os.path.join(ROOT, "scripts", name), os.path.join(self.folder, "scripts"))
 
     def check(self, suites=None, breaks="", **results):
