@@ -256,19 +256,20 @@ static int borrow_any(struct work *w, struct error *err)
 
 /* ---- the calls ---- */
 
+#define LEFT_ALONE "interrupted while attaching to process %d: its thread goes on by itself"
+
 static int too_long(struct work *w, struct error *err)
 {
-    return error_set(err, ERROR_UNSUPPORTED,
-                     w->thread.thread.gone ? "process %d, or its thread, ended meanwhile"
-                     : thread_asked_to_end()
-                         ? "interrupted while attaching to process %d: its thread goes on by itself"
-                     : w->thread.faulted
-                         ? "a function of process %d's C library failed when it was called; the "
-                           "thread was put back"
-                         : "the thread of process %d waits in the dynamic linker for "
-                           "another one: it goes on by itself when that is done; try "
-                           "again later",
-                     (int)w->pid);
+    return error_set(
+        err, ERROR_UNSUPPORTED,
+        w->thread.thread.gone ? "process %d, or its thread, ended meanwhile"
+        : w->thread.faulted ? "a function of process %d's C library failed when it was called; the "
+                              "thread was put back"
+        : thread_asked_to_end() ? LEFT_ALONE
+                                : "the thread of process %d waits in the dynamic linker for "
+                                  "another one: it goes on by itself when that is done; try "
+                                  "again later",
+        (int)w->pid);
 }
 
 /* The library is loaded, inert. */
@@ -543,8 +544,7 @@ static int inject(pid_t pid, const struct inject_options *o, const char *library
         return error_system(err, "cannot fork");
     if (n != (ssize_t)sizeof a)
         return error_set(err, ERROR_UNSUPPORTED,
-                         ended_by_us ? "interrupted while attaching to process %d: its thread goes "
-                                       "on by itself"
+                         ended_by_us ? LEFT_ALONE
                                      : "the process that was to attach to process %d ended",
                          (int)pid);
     *result = a.result;
