@@ -148,7 +148,7 @@ static void end_heap(struct sweep *w, const struct pinned_heap *heap, uint64_t t
         s->above_bytes += above;
 }
 
-/* Of the first block that is in none of the heaps before it. */
+/* The block is in none of the heaps before this one. */
 static bool in_heap(const struct pinned_heap *h, const struct pinned_block *b)
 {
     return h->kind != PINNED_OTHER && b->address < h->end;

@@ -22,7 +22,7 @@
 #include "chunk.h"
 
 #define MLW_SESSION_MAGIC 0x31534553574f4c4dull /* "MLOWSES1" */
-/* Of the layout below: the library of one version and the command of another do not share it. */
+/* The layout below. A library of one version and a command of another do not share a session. */
 #define MLW_SESSION_VERSION 2u
 #define MLW_PROCESSES       16384u /* program images at one time; ended ones are reused */
 #define MLW_SLOT_BYTES      65536u

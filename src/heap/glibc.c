@@ -114,8 +114,8 @@ static int add_arena(struct glibc *g, const struct glibc_arena *a)
     return 0;
 }
 
-/* Whether another arena than the main one begins there: behind the first words of its first heap,
- * the first of which leads to it. How large heaps are need not be known. */
+/* True: another arena than the main one begins there, behind the first words of its first heap, the
+ * first of which leads to it. How large heaps are need not be known. */
 static bool is_in_heap(struct target *t, uint64_t arena)
 {
     const uint64_t heap = arena & ~(uint64_t)(TARGET_PAGE_BYTES - 1);

@@ -94,10 +94,10 @@ static int search_run(struct finding *f, uint64_t start, uint64_t end)
     return status;
 }
 
-static bool is_candidate(const struct target_region *r, uint32_t not )
+static bool is_candidate(const struct target_region *r, uint32_t without)
 {
     return !r->file && r->flags & REGION_WRITE &&
-           !(r->flags & (REGION_SHARED | REGION_STACK | REGION_SPECIAL | not ));
+           !(r->flags & (REGION_SHARED | REGION_STACK | REGION_SPECIAL | without));
 }
 
 bool walk_next_memory(const struct target *t, size_t *at, bool *brk, uint64_t *start, uint64_t *end)

@@ -86,8 +86,8 @@ static int by_base(const void *a, const void *b)
     return x->base < y->base ? -1 : x->base > y->base;
 }
 
-/* What others took between two parts in the break's memory, from segment `first` on, as far as the
- * arena's count says that it is counted. */
+/* Gaps between two parts in the break's memory, from segment `first` on, which others took, go to
+ * the part behind them, as far as the arena's count includes them. */
 static void take_gaps(struct parts *p, size_t first)
 {
     struct walk *const w = p->w;

@@ -135,7 +135,7 @@ static long attach_run(struct request *r, size_t first, size_t n)
 }
 
 /* Leaves out what the kernel would execute wrongly, or refuse (left in, each of those would cost
- * several attempts), and what is patched in the process. */
+ * several attempts), and functions that the process has patched. */
 static int refuse_unsafe(const char *path, struct place *places, size_t n,
                          const struct attach_how *how, struct error *err)
 {

@@ -1,7 +1,7 @@
 /* code.h - the mappings of a process in which code of one file lies.
  *
  * Owns: asking the kernel for them (PROCMAP_QUERY, Linux 6.11) or reading all mappings, within a
- * bound; telling the file by its inode and device. One thread. */
+ * bound; recognizing the file by its inode and device. One thread. */
 #ifndef MALLOW_PROBE_CODE_H
 #define MALLOW_PROBE_CODE_H
 

@@ -1,8 +1,8 @@
 /* A program that writes down what it allocates. It says "ready"; then it answers each line of its
  * standard input: "make" (four threads, and a library that it loads then, allocate and release),
  * "release" (what it had at the beginning), "room" (addresses above all that is mapped later are
- * free again), "fork", "exec": with counts of the calls since the last
- * answer. It allocates nothing else: no stdio. Argument: a library with plugin_make. */
+ * free again), "fork", "exec": with counts of the calls since the last answer. It allocates nothing
+ * else: no stdio. Argument: a library with plugin_make. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * parts. Usage: victim_breaks FILE [maze|wall|walled]; FILE as of victim_blocks. maze: what lies
  * between two of the parts looks like blocks from every address on, and leads nowhere. wall: a page
  * comes to lie in the way of the break, so that glibc maps further parts; walled: from the start,
- * and nobody else moves the break. */
+ * and the program moves no break. */
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>

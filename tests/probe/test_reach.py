@@ -47,6 +47,18 @@ class Reach(Case):
         reads(p)
         return p
 
+    @staticmethod
+    def child_of(parent, name):
+        """Its child of that name, once it is there."""
+        for _ in range(12000):
+            with open(f"/proc/{parent.pid}/task/{parent.pid}/children", encoding="ascii") as f:
+                for child in f.read().split():
+                    with open(f"/proc/{child}/comm", encoding="ascii") as comm:
+                        if comm.read() == name + "\n":
+                            return int(child)
+            time.sleep(0.01)
+        raise AssertionError(f"there is no child {name}")
+
     def ended(self, probe):
         """What it said, and the document."""
         out, err = probe.communicate(timeout=600)
@@ -88,12 +100,7 @@ class Reach(Case):
         """A process and its child; and, of a name, all that have it."""
         self.bystander("mallow_other")
         shell = self.start("/bin/sh", "-c", f"{self.bystander().args[0]}; :")
-        for _ in range(12000):
-            with open(f"/proc/{shell.pid}/task/{shell.pid}/children", encoding="ascii") as f:
-                child = f.read().split()
-            if child:
-                reads(int(child[0]))
-                break
+        reads(self.child_of(shell, "mallow_beside"))
         for options, beside, other in ((("-p", str(shell.pid)), [1], [1]), (("-a", "--comm", "mallow_beside"), [], [1]), (("-a",), [], [])):
             probe = self.start(MALLOW, "probe", "calls", "--json", "-d", "1ms", "--function", "malloc", *options)
             said, document = self.ended(probe)
@@ -120,16 +127,6 @@ class Reach(Case):
     def test_one_that_is_watched(self):
         """The library writes the fast form of its entries over them: the kernel runs their first instruction from the file while a
         probe is there, and writes its first byte back afterwards. Before, the process died of the mixture."""
-        def child_of(p):
-            for _ in range(12000):
-                with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
-                    for child in f.read().split():
-                        with open(f"/proc/{child}/comm", encoding="ascii") as name:
-                            if name.read() == "calls_victim\n":
-                                return int(child)
-                time.sleep(0.01)
-            raise AssertionError("no program is watched")
-
         for attached_to in False, True:
             for probe in ("probe", "calls", "-d", "10ms"), ("record", "-q", "--how", "probe", "-o", os.path.join(self.folder, "r.mlw")):
                 with self.subTest(attached_to=attached_to, probe=probe[0]):
@@ -141,7 +138,7 @@ class Reach(Case):
                         self.assertIn(b"attached to process", watch.stderr.readline())
                     else:
                         target = watch = self.start(MALLOW, "watch", "--every", "1h", "--", victim("calls_victim"), "wait")
-                        pid = child_of(target)
+                        pid = self.child_of(target, "calls_victim")
                         reads(pid)
                     p = self.start(MALLOW, *probe, "-p", str(pid))
                     if probe[0] == "record":
@@ -153,6 +150,7 @@ class Reach(Case):
                     self.assertEqual(target.returncode, 0, said)
                     watch.terminate()
                     watch.wait()
+
     def test_a_function_that_was_patched(self):
         """The kernel would run what the file has, and put its first byte in front of the patch."""
         target = self.start(victim("patched_victim"))

@@ -15,8 +15,9 @@
  *                  threads that stay: each has a block, and frees it
  *   hoard N        N threads that stay: each has seven blocks of each size up to 1032, and frees
  *                  them
- *   swap N         N threads that stay: each has a large block, and small ones that another one
- * frees and has again from its cache wall           maps a page 1 MiB above the program break
+ *   swap N         N threads that stay: each has a large block, and small ones, which another
+ *                  thread frees and has again from its cache
+ *   wall           maps a page 1 MiB above the program break
  */
 #include <malloc.h>
 #include <pthread.h>

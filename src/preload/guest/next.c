@@ -269,8 +269,8 @@ void *next_loaded(const char *library, const char *name)
     return handle ? dlsym(handle, name) : 0;
 }
 
-/* Whether the environment asks glibc for huge pages of the kernel's pool: glibc.malloc.hugetlb is
- * 2, or the size of one; 1 asks for transparent ones, which change no layout. */
+/* True: the environment asks glibc for huge pages of the kernel's pool: glibc.malloc.hugetlb is 2,
+ * or the size of one; 1 asks for transparent ones, which change no layout. */
 static bool wants_huge_heaps(void)
 {
     extern char **environ;

@@ -13,8 +13,8 @@ static volatile bool any_seen;
 
 static uint64_t of_heap(uint64_t heap, uint64_t arena) { return heap ^ (arena >> 20 & ~15ul) ^ 1; }
 
-/* Whether it is among them; it is put there when `first` is not NULL, and *first says whether it
- * was not there. False also when there is no room. */
+/* True: it is among them. With `first` it is put there, and *first says that it was not there
+ * before. False also when there is no room. */
 static bool look(uint64_t word, bool *first)
 {
     const uint32_t at = (uint32_t)((word >> 4) * 0x9e3779b97f4a7c15u >> 40);
@@ -40,8 +40,8 @@ static bool look(uint64_t word, bool *first)
     return false;
 }
 
-/* Whether that is a heap, where its size is not sure: it has an arena that it begins with, or one
- * that another began with, and no more memory than it may have. */
+/* True, where the size of heaps is not sure: that is one. It has an arena that it begins with, or
+ * one that another began with, and no more memory than it may have. */
 static bool is_heap(const struct glibc_heap *heap)
 {
     const uint64_t arena = heap->arena;
@@ -109,8 +109,7 @@ static bool add(struct mlw_process *me, uint64_t start, uint64_t end)
     return true;
 }
 
-/* What lies behind a block is a chunk of the same memory: when the memory is new, it is all of the
- * rest. */
+/* A chunk of the same memory lies behind a block: when the memory is new, it is all of the rest. */
 unsigned heaps_main(struct thread *t, uint64_t p, uint64_t chunk, bool says)
 {
     const uint64_t now = *recorder.break_at;
