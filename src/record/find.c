@@ -1,6 +1,8 @@
 /* find.c - see find.h. */
 #include "record/find.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,12 +86,14 @@ bool find_process(struct finder *f, const struct shm *shm, const struct mlw_proc
                   uint64_t now_ns, struct trust_process *who)
 {
     const pid_t claimed = (pid_t)entry->pid;
-    struct error ignored;
+    struct error err;
+    f->blind = false;
     if (claimed <= 0)
         return false;
     if (!entry->pid_namespace || find_is_here(f, entry)) {
-        const enum likeness like =
-            trust_process(claimed, who, &ignored) ? NOT_IT : compare(f, shm, entry, who);
+        const bool unseen = trust_process(claimed, who, &err);
+        f->blind = unseen && err.number != ESRCH && (!kill(claimed, 0) || errno != ESRCH);
+        const enum likeness like = unseen ? NOT_IT : compare(f, shm, entry, who);
         if (like == IT_IS || (like == MAY_BE_IT && entry->pid_namespace))
             return true;
         if (entry->pid_namespace)

@@ -18,11 +18,13 @@ struct finder {
     struct trust_process *all; /* who calls itself otherwise than here, at looked_ns; by number */
     size_t count, room;
     uint64_t looked_ns;
+    bool blind; /* the latest find_process lacked descriptors or memory: what it did not find may
+                   run */
 };
 
 /* The process of the entry, which is STARTING, LIVE or ENDED. now_ns: of this look; with an equal
  * one, /proc is not listed again. False: it has ended (it may be a zombie, which cannot be
- * distinguished from another process). */
+ * distinguished from another process), or f->blind. */
 bool find_process(struct finder *f, const struct shm *shm, const struct mlw_process *entry,
                   uint64_t now_ns, struct trust_process *who);
 

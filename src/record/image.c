@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -83,17 +85,41 @@ struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns)
     return m;
 }
 
+/* A look at a process takes descriptors for a moment. Those that are kept for long leave it some:
+ * the system gives out the lowest. Returns -1, without the descriptor, where it is one of those. */
+static int keep_descriptor(int fd)
+{
+    struct rlimit open_files;
+    if (fd < 0 || getrlimit(RLIMIT_NOFILE, &open_files) ||
+        (rlim_t)fd + IMAGE_LOOK_FILES < open_files.rlim_cur)
+        return fd;
+    close(fd);
+    return -1;
+}
+
 void image_look(struct recording *r, struct image *m, uint64_t now_ns)
 {
     struct trust_process who;
-    m->gone = !find_process(&r->finder, &r->shm, m->entry, now_ns, &who);
-    if (m->gone)
+    const bool found = find_process(&r->finder, &r->shm, m->entry, now_ns, &who);
+    m->gone = !found && !r->finder.blind;
+    if (!found)
         return;
     m->pid = who.pid;
     m->pidfd = (int)syscall(SYS_pidfd_open, who.pid, 0);
-    m->gone = (m->pidfd < 0 && errno == ESRCH) || !trust_process_lives(&who);
+    const bool ended = m->pidfd < 0 && errno == ESRCH;
+    m->pidfd = keep_descriptor(m->pidfd);
+    m->gone = ended || trust_process_has_ended(&who);
     if (!m->gone && m->statm < 0)
-        m->statm = proc_open_memory(m->pid, "statm");
+        m->statm = keep_descriptor(proc_open_memory(m->pid, "statm"));
+}
+
+bool image_has_ended(struct recording *r, const struct image *m, uint64_t now_ns)
+{
+    struct trust_process who;
+    struct pollfd p = {.fd = m->pidfd, .events = POLLIN};
+    if (m->pidfd >= 0)
+        return poll(&p, 1, 0) > 0;
+    return !find_process(&r->finder, &r->shm, m->entry, now_ns, &who) && !r->finder.blind;
 }
 
 bool image_is_of_same(const struct image *a, const struct image *b)

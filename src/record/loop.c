@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +42,7 @@ struct watch {
     const char *session_path;
     bool reaped;
     int wait_status;
-    int epoll, signals, program_pidfd;
+    int program_pidfd;
     struct image **images; /* by table index; NULL: not watched */
     uint32_t watched;      /* images[] that are not NULL */
     uint32_t reach;        /* images[] at and after are NULL */
@@ -62,7 +61,7 @@ static void epoll_watch(struct watch *w, int fd, uint64_t tag, uint32_t index)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.u64 = tag << 32 | index};
     if (fd >= 0)
-        epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &e);
+        epoll_ctl(w->o->open->epoll, EPOLL_CTL_ADD, fd, &e);
 }
 
 static void reap(struct watch *w)
@@ -81,7 +80,7 @@ static void reap(struct watch *w)
 static void take_signals(struct watch *w)
 {
     struct signalfd_siginfo info;
-    while (read(w->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+    while (read(w->o->open->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         int number = (int)info.ssi_signo;
         bool sent =
             info.ssi_code == SI_USER || info.ssi_code == SI_QUEUE || info.ssi_code == SI_TKILL;
@@ -93,12 +92,6 @@ static void take_signals(struct watch *w)
             kill(w->program, number); /* from a terminal it has it already */
     }
     reap(w);
-}
-
-static bool pidfd_gone(int pidfd)
-{
-    struct pollfd p = {.fd = pidfd, .events = POLLIN};
-    return pidfd < 0 || poll(&p, 1, 0) > 0;
 }
 
 static void end_image(struct watch *w, uint32_t index, bool still_running)
@@ -113,7 +106,7 @@ static void end_image(struct watch *w, uint32_t index, bool still_running)
     else if (m->gone && m->pid > 0)
         status = image_wait_status(m->pidfd, m->pid);
     if (m->pidfd >= 0)
-        epoll_ctl(w->epoll, EPOLL_CTL_DEL, m->pidfd, NULL);
+        epoll_ctl(w->o->open->epoll, EPOLL_CTL_DEL, m->pidfd, NULL);
     w->images[index] = NULL;
     w->watched--;
     const uint64_t id = m->id;
@@ -125,7 +118,7 @@ static void end_image(struct watch *w, uint32_t index, bool still_running)
 /* Of an image that another one of its process follows. */
 static void end_followed(struct watch *w, struct image *m)
 {
-    if (!pidfd_gone(m->pidfd))
+    if (!image_has_ended(w->r, m, w->now_ns))
         m->replaced = true;
     else { /* or another process was given its number */
         m->gone = true;
@@ -384,7 +377,8 @@ static bool strangers(struct watch *w, uint64_t alone_ns)
 static void leave_all(struct watch *w)
 {
     for (uint32_t i = 0; i < w->reach; i++)
-        if (w->images[i] && w->images[i]->pid > 0 && !pidfd_gone(w->images[i]->pidfd))
+        if (w->images[i] && w->images[i]->pid > 0 &&
+            !image_has_ended(w->r, w->images[i], w->now_ns))
             w->o->leave(w->o->leave_arg, w->images[i]->pid, w->interrupted_ns);
 }
 
@@ -423,15 +417,9 @@ static int timeout_ms(const struct watch *w)
     return wait < MS_NS ? 1 : (int)((wait + MS_NS / 2) / MS_NS);
 }
 
-static void open_all(struct watch *w)
+static void watch_descriptors(struct watch *w)
 {
-    w->epoll = epoll_create1(EPOLL_CLOEXEC);
-    sigset_t set;
-    sigemptyset(&set);
-    for (const int *s = (const int[]){SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, 0}; *s; s++)
-        sigaddset(&set, *s);
-    w->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    epoll_watch(w, w->signals, TAG_SIGNALS, 0);
+    epoll_watch(w, w->o->open->signals, TAG_SIGNALS, 0);
     w->program_pidfd = (int)syscall(SYS_pidfd_open, w->program, 0);
     epoll_watch(w, w->program_pidfd, TAG_PROGRAM, 0);
     for (size_t i = 0; i < kernel_descriptors(w->r->kernel); i++)
@@ -448,7 +436,7 @@ static void close_program(struct watch *w)
 static void await_events(struct watch *w)
 {
     struct epoll_event events[64];
-    int n = epoll_wait(w->epoll, events, 64, timeout_ms(w));
+    int n = epoll_wait(w->o->open->epoll, events, 64, timeout_ms(w));
     if (n < 0 && errno != EINTR)
         usleep(SCAN_MS * 1000); /* without epoll, by looking */
     w->now_ns = clock_monotonic_ns();
@@ -524,9 +512,37 @@ static void end_all(struct watch *w, struct loop_result *result)
         if (w->images[i])
             end_image(w, i, !w->images[i]->gone);
     append_clock(w);
-    close(w->epoll);
-    close(w->signals);
     close_program(w);
+}
+
+int loop_open(struct loop_descriptors *d, struct error *err)
+{
+    sigset_t set;
+    int spare[IMAGE_LOOK_FILES], n = 0;
+    sigemptyset(&set);
+    for (const int *s = (const int[]){SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, 0}; *s; s++)
+        sigaddset(&set, *s);
+    d->epoll = epoll_create1(EPOLL_CLOEXEC);
+    d->signals = d->epoll < 0 ? -1 : signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    while (d->signals >= 0 && n < IMAGE_LOOK_FILES &&
+           (spare[n] = fcntl(d->signals, F_DUPFD_CLOEXEC, 0)) >= 0)
+        n++;
+    const int failed =
+        n < IMAGE_LOOK_FILES ? error_system(err, "cannot watch the program and its children") : 0;
+    while (n)
+        close(spare[--n]);
+    if (failed)
+        loop_close(d);
+    return failed;
+}
+
+void loop_close(struct loop_descriptors *d)
+{
+    if (d->epoll >= 0)
+        close(d->epoll);
+    if (d->signals >= 0)
+        close(d->signals);
+    *d = LOOP_CLOSED;
 }
 
 void loop_run(struct recording *r, const struct loop_options *o, struct loop_result *result)
@@ -537,7 +553,7 @@ void loop_run(struct recording *r, const struct loop_options *o, struct loop_res
     static struct image *images[MLW_PROCESSES];
     memset(images, 0, sizeof images);
     w->images = images;
-    open_all(w);
+    watch_descriptors(w);
     w->now_ns = clock_monotonic_ns();
     w->interim_ns = w->now_ns + SECOND_NS;
     w->clock_ns = w->now_ns + CLOCK_EVERY_NS;

@@ -23,7 +23,19 @@ struct loop_result {
 
 struct draft;
 
+/* Opened before the program runs: without them the recording could not see its end, nor be
+ * interrupted. */
+struct loop_descriptors {
+    int epoll, signals;
+};
+#define LOOP_CLOSED ((struct loop_descriptors){-1, -1})
+
+/* The signals must be blocked: signals_take. 0, or -1 with *err, and nothing is open. */
+int loop_open(struct loop_descriptors *d, struct error *err);
+void loop_close(struct loop_descriptors *d);
+
 struct loop_options {
+    const struct loop_descriptors *open;
     pid_t program;
     const char *session_path; /* value of MALLOW_SESSION that the processes were given */
     /* For the one line about background processes. */

@@ -104,7 +104,7 @@ static bool read_resident(struct process *p, struct mlw_resident *now)
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     if (statm_read(p->statm, page, now))
         return true;
-    if (p->statm < 0 || !trust_process_lives(&p->who))
+    if (p->statm < 0 || trust_process_has_ended(&p->who))
         return false;
     close(p->statm); /* the thread that was asked has ended: others may go on */
     p->statm = proc_open_memory(p->who.pid, "statm");

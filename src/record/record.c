@@ -384,6 +384,7 @@ struct held {
     struct draft *draft; /* NULL: it is sealed at its end */
     char *preload, session_path[64];
     struct lent lent;
+    struct loop_descriptors open;
     struct signals_before signals;
     struct limits_before limits;
 };
@@ -451,7 +452,8 @@ static int begin_recording(struct held *h, struct error *err)
     struct recording *r = h->r;
     if (prepare_program(h, err))
         return -1;
-    if ((o->with_count && !(r->kernel = kernel_open(r, o, (uint32_t)h->who->pid, err))) ||
+    if (loop_open(&h->open, err) ||
+        (o->with_count && !(r->kernel = kernel_open(r, o, (uint32_t)h->who->pid, err))) ||
         begin_output(h, err)) {
         cancel(h->who);
         return -1;
@@ -476,7 +478,8 @@ static void watch_until_over(struct held *h)
     const struct record_options *o = h->o;
     struct record_result *const result = h->result;
     struct loop_result watched = {0};
-    const struct loop_options loop = {.program = h->who->pid,
+    const struct loop_options loop = {.open = &h->open,
+                                      .program = h->who->pid,
                                       .session_path = h->session_path,
                                       .say = o->say,
                                       .say_arg = o->arg,
@@ -536,6 +539,7 @@ static void release_held(struct held *h)
     if (r->sink.fd >= 0)
         close_written(r->sink.fd); /* and the lock: until here no reader seals it instead */
     lend_end(&h->lent);
+    loop_close(&h->open);
     trust_place_close(&h->place);
     free(h->preload);
     free(r->smaps.bytes);
@@ -552,7 +556,12 @@ int record_run(const struct record_options *o, struct record_result *result, str
     *result = (struct record_result){.exit_status = 125};
     *r = (struct recording){.sink = {.fd = -1, .reserve_fd = -1}, .shm.fd = -1};
     subject = (struct subject){.o = o, .result = result};
-    struct held h = {.o = o, .result = result, .r = r, .who = &subject, .place = {.dir = -1}};
+    struct held h = {.o = o,
+                     .result = result,
+                     .r = r,
+                     .who = &subject,
+                     .place = {.dir = -1},
+                     .open = LOOP_CLOSED};
     signals_take(&h.signals);
     limits_lift(&h.limits);
     const bool failed = begin_recording(&h, err);

@@ -240,7 +240,9 @@ int shm_find(struct shm *s, pid_t pid, struct error *err)
     bool mapped = false;
     *s = (struct shm){.fd = -1};
     if (trust_process(pid, &p, err))
-        return error_set(err, ERROR_USAGE, "there is no process %d", (int)pid);
+        return err->number != ESRCH
+                   ? -1
+                   : error_set(err, ERROR_USAGE, "there is no process %d", (int)pid);
     if (!try_environment(s, &p, err) || !try_maps(s, &p, &mapped, err) ||
         !try_links(s, &p, "fd", err) || !try_links(s, &p, "map_files", err))
         return 0;

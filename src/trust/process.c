@@ -68,17 +68,22 @@ int trust_process(pid_t pid, struct trust_process *p, struct error *err)
     /* Its files are of this process, even if the number is reused later. */
     int dir = pid > 0 ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     if (dir < 0) {
+        if (pid > 0 && errno != ENOENT)
+            return error_system(err, "cannot look at process %d", (int)pid);
         error_set(err, ERROR_SYSTEM, "there is no process %d", (int)pid);
         err->number = ESRCH;
         return -1;
     }
     char *status = text_of(dir, "status", err), *stat = status ? text_of(dir, "stat", err) : NULL;
     bool sound = stat && parse(p, status, stat);
+    bool seen = stat || err->number == ENOENT || err->number == ESRCH;
     free(status);
     free(stat);
     close(dir);
     if (sound)
         return 0;
+    if (!seen)
+        return error_prefix(err, "process %d", (int)pid);
     error_set(err, ERROR_SYSTEM, "there is no process %d any more", (int)pid);
     err->number = ESRCH;
     return -1;
@@ -89,6 +94,14 @@ bool trust_process_lives(const struct trust_process *p)
     struct trust_process now;
     struct error ignored;
     return !trust_process(p->pid, &now, &ignored) && now.start_ticks == p->start_ticks;
+}
+
+bool trust_process_has_ended(const struct trust_process *p)
+{
+    struct trust_process now;
+    struct error err;
+    return trust_process(p->pid, &now, &err) ? err.number == ESRCH
+                                             : now.start_ticks != p->start_ticks;
 }
 
 bool trust_process_is_of(const struct trust_process *p, uid_t owner)

@@ -23,14 +23,19 @@ struct trust_process {
     uint64_t start_ns;    /* the same on CLOCK_MONOTONIC, to a clock tick */
 };
 
-/* 0, or -1 with *err (ESRCH in err->number when there is none). All fields are of one process. */
+/* 0, or -1 with *err: ESRCH in err->number when there is none, another number when it cannot be
+ * looked at. All fields are of one process. */
 int trust_process(pid_t pid, struct trust_process *p, struct error *err);
 
 /* Every process there is, until each() returns false. Returns how many were shown. */
 unsigned trust_processes(bool (*each)(void *arg, const struct trust_process *p), void *arg);
 
-/* Whether it still runs, or is a zombie: not another process of its id. */
+/* Whether it still runs, or is a zombie: not another process of its id. False, too, when it cannot
+ * be looked at. */
 bool trust_process_lives(const struct trust_process *p);
+
+/* Whether it is known to run no more: not when it cannot be looked at. */
+bool trust_process_has_ended(const struct trust_process *p);
 
 /* Nothing but this user and group: no capabilities, and no other id to change to. */
 struct trust_credentials {

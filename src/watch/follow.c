@@ -52,7 +52,7 @@ static bool has_no_room(const struct follow *f, const struct trust_identity *fil
 static void forget_refused(struct follow *f)
 {
     for (uint32_t i = f->refused_count; i-- > 0;)
-        if (!trust_process_lives(&f->refused[i].who)) {
+        if (trust_process_has_ended(&f->refused[i].who)) {
             f->refused[i].account->bytes -= sizeof *f->refused;
             f->refused[i] = f->refused[--f->refused_count];
         }

@@ -26,7 +26,7 @@ static bool is_gone(const struct watch_process *p)
     if (p->pidfd >= 0)
         return poll(&gone, 1, 0) > 0;
     if (!p->elsewhere)
-        return !p->who.pid || !trust_process_lives(&p->who);
+        return !p->who.pid || trust_process_has_ended(&p->who);
     return p->segment.head.held ? !held_by_other(p->segment.fd) : state_of(p) == MLW_WATCH_EXITED;
 }
 

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from probing import MALLOW, for_others, main, mallow, victim
+from probing import MALLOW, for_others, main, mallow, reads, victim
 
 NO_TRACEFS = ["mount -t tmpfs none /sys/kernel/tracing"]
 NO_TYPES = ["mount -t tmpfs none /sys/kernel/btf"]
@@ -125,17 +125,18 @@ class Lacking(unittest.TestCase):
         checks = self.doctor(nobody)
         self.assertEqual([c["status"] for c in checks], ["missing", "limited"])
         self.assertIn("a process of this user that runs already can be recorded, by the library", checks[1]["detail"])
-        sleeps = subprocess.Popen([*nobody, "sleep", "600"])
+        waits = subprocess.Popen([*nobody, "cat"], stdin=subprocess.PIPE)
         try:
+            reads(waits)  # until then it is setpriv, and may be root's yet
             with tempfile.TemporaryDirectory() as folder:
                 os.chmod(folder, 0o777)
                 for how, status in ("inject", 0), ("probe", 1):
                     out = subprocess.run([*nobody, MALLOW, "record", "--how", how, "-d", "1s", "-o", os.path.join(folder, how),
-                                          "-p", str(sleeps.pid)], capture_output=True, text=True, check=False, timeout=600)
+                                          "-p", str(waits.pid)], capture_output=True, text=True, check=False, timeout=600)
                     self.assertEqual(out.returncode, status, out.stderr)
         finally:
-            sleeps.kill()
-            sleeps.wait()
+            waits.kill()
+            waits.communicate()
         for check in checks:
             self.assertIn("CAP_BPF and CAP_PERFMON", check["why"])
             self.assertIn("setcap cap_bpf,cap_perfmon", check["remedy"])

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -411,6 +412,35 @@ static void test_secrets(void **state)
     trust_secret_free(NULL);
 }
 
+/* Without a descriptor left, nothing is known of a process: least of all that it has ended. */
+static void test_a_process_that_cannot_be_looked_at(void **state)
+{
+    (void)state;
+    struct trust_process who;
+    struct error err;
+    struct rlimit before;
+    assert_int_equal(trust_process(getpid(), &who, &err), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (rlim_t more = 0; more < 2; more++) { /* none, and one for its directory */
+        const int lowest = dup(0);
+        close(lowest);
+        const struct rlimit few = {(rlim_t)lowest + more, before.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        struct trust_process now;
+        const int failed = trust_process(getpid(), &now, &err);
+        const bool lives = trust_process_lives(&who), ended = trust_process_has_ended(&who);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_int_equal(failed, -1);
+        assert_int_equal(err.number, EMFILE);
+        assert_false(lives);
+        assert_false(ended);
+    }
+    assert_true(trust_process_lives(&who));
+    assert_false(trust_process_has_ended(&who));
+    who.start_ticks--;
+    assert_true(trust_process_has_ended(&who));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -426,6 +456,7 @@ int main(void)
         EACH(test_own_files_may_be_changed),
         EACH(test_only_what_was_seen_is_removed),
         EACH(test_processes),
+        EACH(test_a_process_that_cannot_be_looked_at),
         EACH(test_secrets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
