@@ -42,6 +42,17 @@ static inline __attribute__((unused)) uint64_t glibc_huge_heap_bytes(uint64_t pa
     return power && page_bytes >> 16 && !(page_bytes >> 40) ? page_bytes * GLIBC_HEAP_PAGES : 0;
 }
 
+/* The descriptor of a thread, to which its thread pointer points: the two words of the ring that it
+ * is in, and its stack, guard included. The same from 2.26 to 2.43. */
+#define GLIBC_THREAD_RING  704u
+#define GLIBC_THREAD_STACK 1680u
+struct glibc_thread_stack {
+    uint64_t start, bytes, guard_bytes; /* of the bytes: at the start */
+};
+/* Rings of the threads whose stacks the program gave, and of the stacks that wait for new threads,
+ * begin behind that of the others: each head is of two words. */
+#define GLIBC_RING_HEADS 3u
+
 struct glibc_version {
     unsigned minor; /* of 2.minor: the first that is so */
     struct glibc_cache cache;

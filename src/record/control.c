@@ -336,7 +336,7 @@ int control_run(pid_t pid, enum control_action action, const char *label, uint32
     if (r->sink.fd >= 0)
         close(r->sink.fd);
     free(r->smaps.bytes);
-    heaps_release(&r->heaps);
+    places_release(&r->places);
     find_release(&r->finder);
     shm_close(&r->shm);
     if (reached)

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include "record/find.h"
-#include "record/heaps.h"
+#include "record/places.h"
 #include "record/programs.h"
 #include "record/shm.h"
 #include "record/sink.h"
@@ -38,7 +38,7 @@ struct recording {
     uint64_t split_spent_ns; /* by reading smaps, of all images; CPU time */
     uint64_t split_bytes;    /* of text read, of all images */
     struct smaps_buffer smaps;
-    struct heaps heaps;           /* of the latest split */
+    struct places places;         /* of the latest split */
     struct flight *flight;        /* NULL: everything is kept */
     struct kernel_source *kernel; /* NULL: no events of the kernel are recorded */
     uint32_t images_ended;

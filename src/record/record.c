@@ -543,7 +543,7 @@ static void release_held(struct held *h)
     trust_place_close(&h->place);
     free(h->preload);
     free(r->smaps.bytes);
-    heaps_release(&r->heaps);
+    places_release(&r->places);
     find_release(&r->finder);
     programs_free(r->programs);
 }

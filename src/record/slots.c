@@ -212,17 +212,22 @@ void slots_finish(struct slots *s, const struct shm *shm, struct sink *sink, uin
 }
 
 unsigned slots_thread_pointers(struct slots *s, const struct shm *shm, uint32_t pid,
-                               uint64_t *pointers, unsigned room)
+                               uint64_t *pointers, unsigned room, uint64_t *first)
 {
     unsigned n = 0;
+    *first = 0;
     for (uint32_t w = 0; w < s->windows; w++) {
         if (!s->window[w])
             continue;
         for (uint32_t i = 0; (i = shm_next_touched(shm, s->number[w], i)) < MLW_WINDOW_SLOTS; i++) {
             const struct mlw_chunk *slot = shm_slot(s->window[w], i);
-            if (n < room && state_of(slot) != MLW_SLOT_FREE && slot->tid != pid &&
-                slot->thread_pointer)
-                pointers[n++] = slot->thread_pointer;
+            const uint64_t pointer = slot->thread_pointer;
+            if (state_of(slot) == MLW_SLOT_FREE || !pointer)
+                continue;
+            if (slot->tid == pid)
+                *first = pointer;
+            else if (n < room)
+                pointers[n++] = pointer;
         }
     }
     return n;

@@ -46,10 +46,10 @@ uint64_t slots_interim(struct slots *s, const struct shm *shm, struct sink *sink
 /* The process `image` is gone or replaced: appends the remaining content of its buffers. */
 void slots_finish(struct slots *s, const struct shm *shm, struct sink *sink, uint64_t image);
 
-/* Thread pointers of the threads other than the first one (tid == pid); returns how many, at most
- * room. */
+/* Thread pointers of the threads other than the first one (tid == pid), which *first has, or 0;
+ * returns how many, at most room. */
 unsigned slots_thread_pointers(struct slots *s, const struct shm *shm, uint32_t pid,
-                               uint64_t *pointers, unsigned room);
+                               uint64_t *pointers, unsigned room, uint64_t *first);
 
 /* The clock before which all rows of the first `buffers` buffers have left, at most `clock`: they
  * are in the file when its size is asked for afterwards. 0: it is not known. */

@@ -164,8 +164,8 @@ static bool is_guarded_stack(const struct mapping *m, const struct mapping *befo
            !memcmp(m->perms, "rw-p", 4) && m->end - m->start >= STACK_LEAST;
 }
 
-/* glibc puts a thread's descriptor at the upper end of its stack. A mapping in which much more lies
- * above the descriptor than below it is something else that a stack was merged with. */
+/* Where the descriptor itself was not read: glibc puts it at the upper end of its stack. A mapping
+ * in which much more lies above it than below is something else that a stack was merged with. */
 static bool is_thread_stack(const struct mapping *m, const struct smaps_hints *h)
 {
     for (size_t i = 0; i < h->threads; i++) {
@@ -210,27 +210,32 @@ static void find_code(const char *text, const char *end, struct code_files *code
     }
 }
 
-/* Takes the resident part of glibc's heaps off the bytes of a mapping; the rest. */
-static uint64_t take_heaps(const struct mapping *m, const struct smaps_hints *h, uint64_t rss,
-                           struct mlw_split *s)
+/* Takes the resident part of the places that are known off the bytes of a mapping; the rest.
+ * *stacks: there are stacks in it, so that it is no stack as a whole. */
+static uint64_t take_places(const struct mapping *m, const struct smaps_hints *h, uint64_t rss,
+                            struct mlw_split *s, bool *stacks)
 {
-    size_t from = 0, to = h->heap_count;
+    size_t from = 0, to = h->place_count;
+    *stacks = false;
     while (from < to) {
         const size_t middle = (from + to) / 2;
-        if (h->heaps[middle].end > m->start)
+        if (h->places[middle].end > m->start)
             to = middle;
         else
             from = middle + 1;
     }
-    for (; rss && from < h->heap_count && h->heaps[from].start < m->end; from++) {
-        const struct smaps_heap *const heap = &h->heaps[from];
-        const uint64_t start = heap->start > m->start ? heap->start : m->start,
-                       end = heap->end < m->end ? heap->end : m->end;
+    for (; rss && from < h->place_count && h->places[from].start < m->end; from++) {
+        const struct smaps_place *const place = &h->places[from];
+        const uint64_t start = place->start > m->start ? place->start : m->start,
+                       end = place->end < m->end ? place->end : m->end;
         uint64_t bytes = rss;
         if (start > m->start || end < m->end)
             bytes = h->present ? h->present(h->present_arg, start, end) : 0;
         bytes = bytes < rss ? bytes : rss;
-        *(heap->main ? &s->heap : &s->arenas) += bytes;
+        *(place->kind == SMAPS_STACK  ? &s->stacks
+          : place->kind == SMAPS_MAIN ? &s->heap
+                                      : &s->arenas) += bytes;
+        *stacks |= place->kind == SMAPS_STACK && (h->present || bytes);
         rss -= bytes;
     }
     return rss;
@@ -282,11 +287,12 @@ static void classify(const struct mapping *m, const struct mapping *before,
         else
             add_file(m, rss, code, s);
     } else if (anonymous) {
-        rss = take_heaps(m, h, rss, s);
+        bool stacks;
+        rss = take_places(m, h, rss, s, &stacks);
         if (name_has(m, "glibc: malloc arena") || (!h->knows_heaps && is_arena_heap(m, next)))
             s->arenas += rss;
-        else if (name_has(m, "glibc: pthread stack") || is_thread_stack(m, h) ||
-                 is_guarded_stack(m, before))
+        else if (name_has(m, "glibc: pthread stack") ||
+                 (!stacks && (is_thread_stack(m, h) || is_guarded_stack(m, before))))
             s->stacks += rss;
         else {
             uint64_t ours = !m->no_reserve || !m->no_dump ? 0

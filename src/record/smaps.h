@@ -14,21 +14,24 @@
 #include "base/error.h"
 #include "format/chunk.h"
 
-/* Memory of glibc's malloc, but for the program break and blocks with a mapping of their own. */
-struct smaps_heap {
+/* Memory of glibc's malloc, but for the program break and blocks with a mapping of their own; and
+ * stacks of threads. */
+enum smaps_place_kind { SMAPS_ARENA, SMAPS_MAIN /* of the main arena */, SMAPS_STACK };
+struct smaps_place {
     uint64_t start, end;
-    bool main; /* of the main arena */
+    enum smaps_place_kind kind;
 };
 
 /* What the mappings alone do not say. */
 struct smaps_hints {
     const uint64_t *thread_pointers; /* of all threads but the first: each lies in its stack */
     size_t threads;
-    bool knows_heaps; /* `heaps` are all that there are; else those of other arenas are known by
-                         where their mappings lie */
-    const struct smaps_heap *heaps; /* [heap_count], by address, none in another */
-    size_t heap_count;
-    /* Bytes of [start, end), page addresses, that are in memory; for mappings that heaps lie in
+    uint64_t first_thread; /* the pointer of the first; 0: not known */
+    bool knows_heaps; /* those of `places` are all that there are; else those of other arenas are
+                         known by where their mappings lie */
+    const struct smaps_place *places; /* [place_count], by address, none in another */
+    size_t place_count;
+    /* Bytes of [start, end), page addresses, that are in memory; for mappings that places lie in
      * with other memory. NULL: then such a mapping is none of theirs. */
     uint64_t (*present)(void *arg, uint64_t start, uint64_t end);
     void *present_arg;

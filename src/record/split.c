@@ -40,22 +40,22 @@ static int ask_once(struct recording *r, struct image *m, struct mlw_split *spli
     static uint64_t pointers[MOST_THREADS];
     slots_refresh(&m->slots, &r->shm, m->entry);
     struct stat st;
-    struct smaps_hints hints = {
-        .session_inode = fstat(r->shm.fd, &st) ? 0 : st.st_ino,
-        .thread_pointers = pointers,
-        .threads =
-            slots_thread_pointers(&m->slots, &r->shm, (uint32_t)m->inner, pointers, MOST_THREADS),
-        .private_bytes = __atomic_load_n(&m->entry->private_bytes, __ATOMIC_RELAXED)};
+    struct smaps_hints hints = {.session_inode = fstat(r->shm.fd, &st) ? 0 : st.st_ino,
+                                .thread_pointers = pointers,
+                                .private_bytes =
+                                    __atomic_load_n(&m->entry->private_bytes, __ATOMIC_RELAXED)};
+    hints.threads = slots_thread_pointers(&m->slots, &r->shm, (uint32_t)m->inner, pointers,
+                                          MOST_THREADS, &hints.first_thread);
     split->clock = clock_read(r->clock_kind);
     uint64_t rss = 0;
     struct handle handle;
     handle_open(&handle, m->pid);
     int failed = smaps_read(m->pid, &r->smaps, err);
-    struct heaps_reading *const heaps =
+    struct places_reading *const places =
         failed ? NULL
-               : heaps_begin(&r->heaps, &handle, m->entry, r->smaps.bytes, r->smaps.n, &hints);
+               : places_begin(&r->places, &handle, m->entry, r->smaps.bytes, r->smaps.n, &hints);
     failed = failed || smaps_split(r->smaps.bytes, r->smaps.n, &hints, split, &rss, err);
-    heaps_end(heaps);
+    places_end(places);
     handle_close(&handle);
     r->split_bytes += r->smaps.n;
     *took_ns = clock_monotonic_ns() - began_ns;

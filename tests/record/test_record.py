@@ -21,6 +21,7 @@ import chunks
 from mallowtest import MALLOW, has_ended, run, status_of, victim
 
 SPLIT = os.environ.get("SPLIT", "")
+STACKS = os.environ.get("STACKS", "")
 PHASES = os.environ.get("PHASES", "")
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -606,10 +607,10 @@ class Resident(Beside):
         self.assertEqual(p.stdout.readline(), b"ready\n")
         return p
 
-    def finish(self, p):
+    def finish(self, p, program=SPLIT):
         p.stdin.close()
         self.assertEqual(p.wait(600), 0)
-        return self.only(SPLIT)
+        return self.only(program)
 
     def splits(self, rec, image):
         names = "clock heap arenas anonymous stacks files shared recorder other swapped".split()
@@ -637,6 +638,19 @@ class Resident(Beside):
         self.assertTrue(0 < split["recorder"] < 8 * mib, split)
         total = sum(v for k, v in split.items() if k not in ("clock", "swapped"))
         self.assertLess(abs(total - rss), mib, (split, rss))
+
+    def test_stacks_side_by_side(self):
+        """Stacks that have no mapping of their own, as none has since glibc 2.43: each by the bounds that its thread has,
+        also of threads that make no call; of stacks that wait for new threads glibc gives the pages back."""
+        p = self.start(STACKS)
+        self.assertGreaterEqual(int(p.stdout.readline().split()[1]), 5)
+        pid = self.child_of(p, os.path.basename(STACKS))
+        self.assertEqual(run([MALLOW, "control", pid, "snapshot"]).rc, 0)
+        rec, image = self.finish(p, STACKS)
+        split = self.splits(rec, image)[-1]
+        mib = 1 << 20
+        for kind, least, most in (("stacks", 8, 8.4), ("anonymous", 4, 4.6)):
+            self.assertTrue(least * mib <= split[kind] <= most * mib, (kind, split))
 
     def test_samples(self):
         p = self.hold("--sample-interval", "1ms")

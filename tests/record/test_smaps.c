@@ -319,8 +319,8 @@ static void test_hugetlb(void **state)
     strcat(text, "Shared_Hugetlb:    2048 kB\nPrivate_Hugetlb:       0 kB\n");
     add(text, "7f0002000000-7f0002800000", "rw-p", "/anon_hugepage (deleted)", 0, 0, "ht");
     strcat(text, "Private_Hugetlb:    8192 kB\n");
-    const struct smaps_heap heap = {0x7f0002000000, 0x7f0002800000, true};
-    const struct smaps_hints hints = {.knows_heaps = true, .heaps = &heap, .heap_count = 1};
+    const struct smaps_place heap = {0x7f0002000000, 0x7f0002800000, SMAPS_MAIN};
+    const struct smaps_hints hints = {.knows_heaps = true, .places = &heap, .place_count = 1};
     uint64_t rss;
     struct mlw_split s = split_of(text, &hints, &rss);
     assert_int_equal(s.anonymous, 4096 * KIB);
@@ -340,10 +340,10 @@ static void test_known_heaps(void **state)
     add(text, "7f0004000000-7f0004100000", "rw-p", "", 200, 0, "");  /* looks like a heap */
     add(text, "7f0004100000-7f0008000000", "---p", "", 0, 0, "");
     add(text, "7f0010000000-7f0011000000", "rw-p", "", 0, 0, "");
-    const struct smaps_heap heaps[] = {{0x7f0000000000, 0x7f0000800000, false},
-                                       {0x7f0000980000, 0x7f0000a80000, true}};
+    const struct smaps_place heaps[] = {{0x7f0000000000, 0x7f0000800000, SMAPS_ARENA},
+                                        {0x7f0000980000, 0x7f0000a80000, SMAPS_MAIN}};
     struct smaps_hints hints = {
-        .knows_heaps = true, .heaps = heaps, .heap_count = 2, .present = a_quarter};
+        .knows_heaps = true, .places = heaps, .place_count = 2, .present = a_quarter};
     uint64_t rss, places[8] = {0};
     struct mlw_split s = split_of(text, &hints, &rss);
     assert_int_equal(s.arenas, 100 * KIB);

@@ -1,4 +1,4 @@
-#include "record/heaps.h"
+#include "record/places.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "base/present.h"
 #include "glibc/versions.h"
+#include "record/stacks.h"
 #include "stop/handle.h"
 
 enum {
@@ -14,8 +15,8 @@ enum {
     ENTRIES = 512        /* of the pagemap, at once */
 };
 
-struct heaps_reading {
-    struct heaps *heaps;
+struct places_reading {
+    struct places *places;
     const struct handle *handle;
     struct present present;
     uint64_t step;
@@ -24,22 +25,22 @@ struct heaps_reading {
 
 static bool is_whole(uint64_t bytes) { return bytes && !(bytes & (ARCH_PAGE_BYTES - 1)); }
 
-static void add(struct heaps_reading *r, uint64_t start, uint64_t end, bool main)
+static void add(struct places_reading *r, uint64_t start, uint64_t end, enum smaps_place_kind kind)
 {
-    struct heaps *const h = r->heaps;
+    struct places *const h = r->places;
     if (start >= end || end > ARCH_ADDRESS_END)
         return;
     if (!ARRAY_ROOM(h->at, h->n + 1, h->room)) {
         r->failed = true;
         return;
     }
-    h->at[h->n++] = (struct smaps_heap){start, end, main};
+    h->at[h->n++] = (struct smaps_place){start, end, kind};
 }
 
 /* What glibc maps of a heap is at its start; the rest is reserved. */
 static void look(void *arg, uint64_t at)
 {
-    struct heaps_reading *const r = arg;
+    struct places_reading *const r = arg;
     struct glibc_heap head;
     uint64_t word;
     if (!handle_read(r->handle, at, &head, sizeof head) || head.mapped > r->step ||
@@ -50,11 +51,16 @@ static void look(void *arg, uint64_t at)
     if (head.arena - first > GLIBC_HEAD_BYTES || head.arena == first ||
         (first != at && !(handle_read(r->handle, first, &word, sizeof word) && word == head.arena)))
         return;
-    add(r, at, at + head.mapped, false);
+    add(r, at, at + head.mapped, SMAPS_ARENA);
+}
+
+static void add_stack(void *arg, uint64_t start, uint64_t end)
+{
+    add(arg, start, end, SMAPS_STACK);
 }
 
 /* Memory that the recorder has seen; it may be changing. */
-static void take_parts(struct heaps_reading *r, const struct mlw_process *entry)
+static void take_parts(struct places_reading *r, const struct mlw_process *entry)
 {
     uint32_t n = __atomic_load_n(&entry->parts, __ATOMIC_ACQUIRE);
     n = n < MLW_PARTS ? n : MLW_PARTS;
@@ -62,12 +68,12 @@ static void take_parts(struct heaps_reading *r, const struct mlw_process *entry)
         add(r, __atomic_load_n(&entry->part[i].start, __ATOMIC_RELAXED) & ~(ARCH_PAGE_BYTES - 1),
             (__atomic_load_n(&entry->part[i].end, __ATOMIC_RELAXED) + ARCH_PAGE_BYTES - 1) &
                 ~(ARCH_PAGE_BYTES - 1),
-            true);
+            SMAPS_MAIN);
 }
 
 static uint64_t present(void *arg, uint64_t start, uint64_t end)
 {
-    const struct heaps_reading *const r = arg;
+    const struct places_reading *const r = arg;
     uint64_t entries[ENTRIES], pages = 0;
     for (uint64_t at = start; at < end;) {
         const uint64_t left = (end - at) / ARCH_PAGE_BYTES, n = left < ENTRIES ? left : ENTRIES;
@@ -85,19 +91,19 @@ static uint64_t present(void *arg, uint64_t start, uint64_t end)
 
 static int by_start(const void *a, const void *b)
 {
-    const struct smaps_heap *x = a, *y = b;
+    const struct smaps_place *x = a, *y = b;
     return (x->start > y->start) - (x->start < y->start);
 }
 
 /* By address; what overlaps is cut off. */
-static void put_in_order(struct heaps *h)
+static void put_in_order(struct places *h)
 {
     size_t kept = 0;
     uint64_t until = 0;
     if (h->n > 1)
         qsort(h->at, h->n, sizeof *h->at, by_start);
     for (size_t i = 0; i < h->n; i++) {
-        struct smaps_heap one = h->at[i];
+        struct smaps_place one = h->at[i];
         one.start = one.start < until ? until : one.start;
         if (one.start >= one.end)
             continue;
@@ -107,33 +113,43 @@ static void put_in_order(struct heaps *h)
     h->n = kept;
 }
 
-struct heaps_reading *heaps_begin(struct heaps *h, const struct handle *handle,
-                                  const struct mlw_process *entry, const char *text, size_t n,
-                                  struct smaps_hints *hints)
+/* Only where the kernel says which pages there are: a stack is a part of its mapping. */
+static void look_for_stacks(struct places_reading *r, const struct smaps_hints *hints)
+{
+    stacks_find(r->handle, &r->present, hints->first_thread, hints->thread_pointers, hints->threads,
+                add_stack, r);
+}
+
+struct places_reading *places_begin(struct places *h, const struct handle *handle,
+                                    const struct mlw_process *entry, const char *text, size_t n,
+                                    struct smaps_hints *hints)
 {
     const uint64_t step = __atomic_load_n(&entry->heap_bytes, __ATOMIC_RELAXED);
-    if (step < ARCH_HUGE_BYTES || step & (step - 1) || step >= ARCH_ADDRESS_END)
-        return NULL;
-    struct heaps_reading *const r = calloc(1, sizeof *r);
+    const bool sized = step >= ARCH_HUGE_BYTES && !(step & (step - 1)) && step < ARCH_ADDRESS_END;
+    struct places_reading *const r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
-    *r = (struct heaps_reading){.heaps = h, .handle = handle, .step = step};
+    *r = (struct places_reading){.places = h, .handle = handle, .step = step};
     const bool asks = present_open(&r->present, handle->pid);
     h->n = 0;
-    take_parts(r, entry);
-    smaps_places(text, n, step, PLACES_MOST, look, r);
-    put_in_order(h);
-    hints->knows_heaps = !r->failed && handle->memory >= 0;
-    if (hints->knows_heaps) {
-        hints->heaps = h->at;
-        hints->heap_count = h->n;
-        hints->present = asks ? present : NULL;
-        hints->present_arg = r;
+    if (sized) {
+        take_parts(r, entry);
+        smaps_places(text, n, step, PLACES_MOST, look, r);
     }
+    if (asks)
+        look_for_stacks(r, hints);
+    put_in_order(h);
+    if (r->failed || handle->memory < 0)
+        return r;
+    hints->knows_heaps = sized;
+    hints->places = h->at;
+    hints->place_count = h->n;
+    hints->present = asks ? present : NULL;
+    hints->present_arg = r;
     return r;
 }
 
-void heaps_end(struct heaps_reading *r)
+void places_end(struct places_reading *r)
 {
     if (!r)
         return;
@@ -141,8 +157,8 @@ void heaps_end(struct heaps_reading *r)
     free(r);
 }
 
-void heaps_release(struct heaps *h)
+void places_release(struct places *h)
 {
     free(h->at);
-    *h = (struct heaps){0};
+    *h = (struct places){0};
 }

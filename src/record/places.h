@@ -1,0 +1,34 @@
+/* places.h - where glibc's heaps and the stacks of threads lie in a process that is recorded, in
+ * glibc's own words.
+ *
+ * Owns: the list that the split of the resident size asks. A heap of an arena begins with its
+ * arena's address, and an arena lies behind the first words of its first heap: read in the process,
+ * and believed when they agree. What the main arena has besides the program break its recorder has
+ * said; stacks are of stacks.h. Everything read is hostile: it is bounded, and decides only what
+ * memory is called. One thread. */
+#ifndef MALLOW_RECORD_HEAPS_H
+#define MALLOW_RECORD_HEAPS_H
+
+#include "base/error.h"
+#include "format/session.h"
+#include "record/smaps.h"
+
+struct places {
+    struct smaps_place *at; /* [n] */
+    size_t n, room;
+};
+
+/* Of the process of the handle, which must stay open: fills hints->places and what belongs to it;
+ * heaps when entry says how large they are. Leaves them without memory. *h keeps its memory for
+ * the next time. text: of /proc/PID/smaps. The descriptors that it needs stay open until
+ * places_end.
+ */
+struct handle;
+struct places_reading;
+struct places_reading *places_begin(struct places *h, const struct handle *handle,
+                                    const struct mlw_process *entry, const char *text, size_t n,
+                                    struct smaps_hints *hints);
+void places_end(struct places_reading *r); /* NULL is fine */
+void places_release(struct places *h);
+
+#endif

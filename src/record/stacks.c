@@ -1,0 +1,86 @@
+#include "record/stacks.h"
+
+#include <stdbool.h>
+
+#include "arch/page.h"
+#include "base/present.h"
+#include "glibc/versions.h"
+#include "stop/handle.h"
+
+enum { THREADS_MOST = 32768, HEADS_AWAY = GLIBC_RING_HEADS - 1, HEAD_BYTES = 16 };
+
+struct walk {
+    const struct handle *handle;
+    const struct present *present;
+    void (*found)(void *arg, uint64_t start, uint64_t end);
+    void *arg;
+    unsigned left; /* threads that may be looked at */
+};
+
+struct ring {
+    uint64_t next, previous; /* addresses of others */
+};
+
+static bool read_there(const struct walk *w, uint64_t at, void *to, size_t bytes)
+{
+    return at >= ARCH_PAGE_BYTES && at < ARCH_ADDRESS_END - bytes && !(at & 7) &&
+           present_all(w->present, at, bytes) && handle_read(w->handle, at, to, bytes);
+}
+
+/* The first and the third word of a descriptor are its own address. */
+static bool is_thread(const struct walk *w, uint64_t at)
+{
+    uint64_t word[3];
+    return read_there(w, at, word, sizeof word) && word[0] == at && word[2] == at;
+}
+
+static void take_stack(const struct walk *w, uint64_t at)
+{
+    struct glibc_thread_stack stack;
+    if (!read_there(w, at + GLIBC_THREAD_STACK, &stack, sizeof stack) || !stack.start ||
+        stack.start >= at || stack.bytes >= ARCH_ADDRESS_END || stack.guard_bytes >= stack.bytes ||
+        stack.bytes <= at - stack.start)
+        return; /* of the first thread there is none */
+    const uint64_t page = ARCH_PAGE_BYTES - 1;
+    w->found(w->arg, (stack.start + page) & ~page, (stack.start + stack.bytes) & ~page);
+}
+
+/* From a place in a ring onwards to its head, which is no descriptor's; stacks of all before it are
+ * taken. 0: there is none, or a neighbor does not point back. */
+static uint64_t walk_on(struct walk *w, uint64_t at)
+{
+    struct ring here, there;
+    if (!read_there(w, at, &here, sizeof here))
+        return 0;
+    for (; w->left; w->left--) {
+        if (!read_there(w, here.next, &there, sizeof there) || there.previous != at)
+            return 0;
+        at = here.next;
+        here = there;
+        if (at < GLIBC_THREAD_RING || !is_thread(w, at - GLIBC_THREAD_RING))
+            return at;
+        take_stack(w, at - GLIBC_THREAD_RING);
+    }
+    return 0;
+}
+
+void stacks_find(const struct handle *handle, const struct present *present, uint64_t first,
+                 const uint64_t *pointers, size_t n,
+                 void (*found)(void *arg, uint64_t start, uint64_t end), void *arg)
+{
+    struct walk w = {handle, present, found, arg, THREADS_MOST};
+    bool walked = false;
+    for (size_t i = 0; i <= n; i++) {
+        const uint64_t pointer = i ? pointers[i - 1] : first;
+        if (!is_thread(&w, pointer))
+            continue;
+        take_stack(&w, pointer);
+        if (walked)
+            continue;
+        walked = true;
+        const uint64_t head = walk_on(&w, pointer + GLIBC_THREAD_RING);
+        /* which of the heads it is does not matter: a word that is none leads nowhere */
+        for (int away = -HEADS_AWAY; head && away <= HEADS_AWAY; away++)
+            walk_on(&w, head + (uint64_t)((int64_t)away * HEAD_BYTES));
+    }
+}
