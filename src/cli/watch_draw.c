@@ -398,7 +398,8 @@ static void put_processes(struct watch_screen *s)
         page_right(&b, size_text(n, process_footprint(p)), 11);
         page_right(&b, size_text(n, p->high_water_bytes), 11);
         page_right(&b, rss ? human_size(n, rss) : "-", 11);
-        buffer_printf(&b, "  %s", watch_process_name(p));
+        char title[100];
+        buffer_printf(&b, "  %s", watch_process_title(p, title, sizeof title));
         put_line(s, &b, i == s->process ? "30;46" : "");
     }
     buffer_release(&b);

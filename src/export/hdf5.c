@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "analyse/event_name.h"
+#include "base/cmdline.h"
 #include "export/hdf5_library.h"
 #include "export/hdf5_table.h"
 #include "export/job.h"
@@ -277,10 +278,7 @@ static void put_process(struct hdf5_out *o)
 {
     const struct trace_image *m = o->image;
     struct buffer command = {0};
-    for (const char *const *arg = m->command; arg && *arg; arg++) {
-        buffer_append_text(&command, arg == m->command ? "" : " ");
-        buffer_append_text(&command, *arg);
-    }
+    cmdline_append(&command, m->exe, m->command, false);
     hdf5_attribute(o->process, "pid", m->pid);
     hdf5_attribute(o->process, "ppid", m->ppid);
     hdf5_attribute_text(o->process, "command", buffer_text(&command));

@@ -219,11 +219,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
 static void put_head(struct writer *w)
 {
     lines_put(&w->l, "v 10400 3\nX ");
-    for (const char *const *arg = w->image->command; arg && *arg; arg++) {
-        if (arg != w->image->command)
-            lines_char(&w->l, ' ');
-        lines_harmless(&w->l, *arg);
-    }
+    job_put_command(&w->l, w->image);
     lines_put(&w->l, "\nI 1000 0\n");
 }
 

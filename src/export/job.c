@@ -5,14 +5,19 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/cmdline.h"
 
 const char *job_program(const struct trace_image *image)
 {
-    const char *path = image->exe && *image->exe             ? image->exe
-                       : image->command && image->command[0] ? image->command[0]
-                                                             : "?";
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
+    return cmdline_name(image->exe, image->command);
+}
+
+void job_put_command(struct lines *l, const struct trace_image *image)
+{
+    struct buffer command = {0};
+    cmdline_append(&command, image->exe, image->command, false);
+    lines_harmless(l, buffer_text(&command));
+    buffer_release(&command);
 }
 
 int job_lines_open(struct export_job *job, struct lines *l, struct error *err)

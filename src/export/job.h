@@ -39,6 +39,8 @@ int64_t job_one_process(const struct export_job *job, struct error *err);
 
 /* The program's name without its directory, for people; never NULL. */
 const char *job_program(const struct trace_image *image);
+/* Its command line as it was started, escaped. */
+void job_put_command(struct lines *l, const struct trace_image *image);
 
 /* Calls `process` with the finished model of each process chosen. */
 int job_models(struct export_job *job,

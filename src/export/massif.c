@@ -229,11 +229,8 @@ int export_massif(struct export_job *job, struct error *err)
         come_to(&m, end_ns);
         m.now.time_ns = end_ns;
         m.at[m.count++] = m.now;
-        lines_put(&m.l, "desc: --time-unit=ms (mallow " MALLOW_VERSION ")\ncmd:");
-        for (const char *const *arg = m.image->command; arg && *arg; arg++) {
-            lines_char(&m.l, ' ');
-            lines_harmless(&m.l, *arg);
-        }
+        lines_put(&m.l, "desc: --time-unit=ms (mallow " MALLOW_VERSION ")\ncmd: ");
+        job_put_command(&m.l, m.image);
         lines_put(&m.l, "\ntime_unit: ms\n");
         status = job_model(job, (uint32_t)index, process, &m, err);
         job->result->processes = 1;

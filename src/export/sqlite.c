@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "analyse/event_name.h"
+#include "base/cmdline.h"
 #include "export/job.h"
 #include "export/sqlite_schema.h"
 #include "frames/known.h"
@@ -315,10 +316,7 @@ static void put_process(struct database *d)
 {
     const struct trace_image *m = d->image;
     struct buffer command = {0};
-    for (const char *const *arg = m->command; arg && *arg; arg++) {
-        buffer_append_text(&command, arg == m->command ? "" : " ");
-        buffer_append_text(&command, *arg);
-    }
+    cmdline_append(&command, m->exe, m->command, false);
     sqlite3_stmt *s = prepare(d, "INSERT INTO process VALUES(?,?,?,?,?,?,?,?,?,?,?)");
     sqlite3_bind_int(s, 1, (int)d->index);
     number(s, 2, m->pid);

@@ -121,7 +121,9 @@ enum mlw_tlv {
                               said */
     MLW_TLV_ATTACHED = 24, /* in PROCESS: it ran before its recording began. u64 blocks, u64 usable
                               bytes that were there then; UINT64_MAX: not known */
-    MLW_TLV_LIMITS = 25    /* in FILE: struct mlw_limits */
+    MLW_TLV_LIMITS = 25,   /* in FILE: struct mlw_limits */
+    MLW_TLV_TITLE = 26,    /* in END: COMMAND as it was last seen; programs write over it */
+    MLW_TLV_COMM = 27      /* in END: text, the name that the kernel has of it, as last seen */
 };
 
 /* What bounded the memory of the program when its recording began, in bytes. 0: not known,

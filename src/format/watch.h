@@ -204,7 +204,8 @@ struct mlw_watch {    /* the first page */
     struct { /* private memory in which the library keeps addresses of samples; 0: none */
         uint64_t start, end;
     } kept[2];
-    uint64_t reserved[9];
+    uint64_t command_bytes; /* of `command`; 0: not said */
+    uint64_t reserved[8];
     struct mlw_watch_settings settings;
     struct mlw_watch_counters counters;
     char exe[1024];     /* NUL-terminated, cut when longer */

@@ -25,6 +25,7 @@
 #define FASTEST_NS     (1u * MS_NS)  /* at first: short programs get samples too */
 #define ACTIVE_NS      (10u * MS_NS) /* of a process whose size changes */
 #define IDLE_NS        (100u * MS_NS)
+#define CALLED_NS      (100u * MS_NS) /* between two looks at what it is called */
 #define FLUSH_AFTER_NS (2000ull * MS_NS)
 
 /* In place of a process that may not write the file, as that of another user than it began as. */
@@ -183,6 +184,24 @@ static bool ask_another(const struct recording *r, struct image *m, struct mlw_r
     return statm_read(m->statm, r->page_bytes, s);
 }
 
+/* What the process is called by now. Of one that has ended the kernel says nothing, or its file's
+ * name alone: the earlier answer stays. */
+static void look_called(struct image *m, uint64_t now_ns)
+{
+    char text[IMAGE_TITLE_BYTES], comm[64];
+    if (m->called_ns && now_ns - m->called_ns < CALLED_NS)
+        return;
+    m->called_ns = now_ns;
+    const ssize_t n = proc_read(m->pid, "cmdline", text, sizeof text);
+    if (n <= 0 || proc_read(m->pid, "comm", comm, sizeof comm) <= 0 ||
+        __atomic_load_n(&m->entry->end_how, __ATOMIC_ACQUIRE) == MLW_END_EXEC)
+        return; /* the last: that may be the next program's */
+    memcpy(m->title, text, (size_t)n);
+    m->title_bytes = (size_t)n;
+    comm[strcspn(comm, "\n")] = 0;
+    snprintf(m->comm, sizeof m->comm, "%.*s", (int)sizeof m->comm - 1, comm);
+}
+
 void image_sample(struct recording *r, struct image *m, uint64_t now_ns)
 {
     if (m->pending_n && now_ns - m->pending_since_ns > FLUSH_AFTER_NS)
@@ -195,6 +214,7 @@ void image_sample(struct recording *r, struct image *m, uint64_t now_ns)
         return;
     }
     s.clock = clock_read(r->clock_kind);
+    look_called(m, now_ns);
     bool same =
         s.rss == m->last.rss && s.vmsize == m->last.vmsize && s.rss_shared == m->last.rss_shared;
     if (!same) {
@@ -372,7 +392,7 @@ static void say_kept_back(struct tlv *t, uint64_t calls)
 static void write_end(struct recording *r, struct image *m, uint32_t how, int wait_status)
 {
     struct mlw_process *e = m->entry;
-    uint8_t bytes[1024 + (UNSEEN_NOTES + 2) * TRACE_UNSEEN_BYTES];
+    uint8_t bytes[1024 + IMAGE_TITLE_BYTES + (UNSEEN_NOTES + 2) * TRACE_UNSEEN_BYTES];
     struct tlv t = {.bytes = bytes, .room = sizeof bytes};
     struct {
         uint64_t clock;
@@ -390,6 +410,10 @@ static void write_end(struct recording *r, struct image *m, uint32_t how, int wa
     say_unjoined(r, m, how, &t);
     say_unseen(r, m, &t);
     say_kept_back(&t, bound);
+    if (m->title_bytes) {
+        tlv_put(&t, MLW_TLV_TITLE, m->title, m->title_bytes);
+        tlv_put_text(&t, MLW_TLV_COMM, m->comm);
+    }
     uint64_t own = __atomic_load_n(&e->private_bytes, __ATOMIC_RELAXED);
     if (own)
         tlv_put(&t, MLW_TLV_OWN, &own, sizeof own);

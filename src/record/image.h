@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/cmdline.h"
 #include "record/find.h"
 #include "record/places.h"
 #include "record/programs.h"
@@ -20,7 +21,8 @@
 #include "record/split.h"
 #include "record/unseen.h"
 
-#define IMAGE_SAMPLES 256u
+#define IMAGE_SAMPLES     256u
+#define IMAGE_TITLE_BYTES 1024u
 
 struct kernel_source;
 struct flight;
@@ -85,6 +87,10 @@ struct image {
     uint32_t live_skipped;    /* samples since they were looked at */
     struct split_state split;
     struct unseen_process unseen;
+    uint64_t called_ns; /* when that was looked at last */
+    char comm[CMDLINE_COMM_BYTES];
+    char title[IMAGE_TITLE_BYTES]; /* its arguments as last seen, each with its NUL; cut */
+    size_t title_bytes;
     char why[UNSEEN_WHY_BYTES]; /* it has become a program that does not load the library; "" */
     unsigned why_looks;
 };

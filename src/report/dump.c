@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmdline.h"
 #include "base/lines.h"
 #include "frames/names.h"
 #include "frames/select.h"
@@ -90,11 +91,7 @@ static void side_words(const struct source *s, const struct side *x, const char 
     switch (x->kind) {
     case SIDE_START:
         *kind = "process-start";
-        for (const char *const *arg = image->command; arg && *arg; arg++) {
-            if (arg != image->command)
-                buffer_append_char(text, ' ');
-            buffer_append_text(text, *arg);
-        }
+        cmdline_append(text, image->exe, image->command, false);
         break;
     case SIDE_THREAD:
     case SIDE_THREAD_END:

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cmdline.h"
 #include "frames/select.h"
 #include "model/replay.h"
 #include "report/gate.h"
@@ -211,8 +212,9 @@ static void list(struct page *p, uint32_t i)
     p->listed++;
     struct json *j = &p->list;
     struct buffer command = {0};
-    for (const char *const *arg = image->command; arg && *arg && command.size_bytes < 200; arg++)
-        buffer_printf(&command, "%s%.200s", command.size_bytes ? " " : "", *arg);
+    cmdline_append_now(&command, image->exe, image->command, image->title, image->comm, false);
+    if (command.size_bytes > 400)
+        command.data[command.size_bytes = 400] = 0;
     json_open_object(j, NULL);
     json_number(j, "pid", image->pid);
     json_number(j, "ppid", image->ppid);

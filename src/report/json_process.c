@@ -6,6 +6,7 @@
 
 #include "analyse/faults.h"
 #include "analyse/resident.h"
+#include "base/cmdline.h"
 #include "frames/names.h"
 #include "report/report.h"
 
@@ -268,6 +269,12 @@ static void write_command(struct json *j, const struct trace_image *image)
         json_text(j, NULL, *arg);
     json_close_array(j);
     json_text(j, "exe", image->exe ? image->exe : "");
+    json_text(j, "name", cmdline_name(image->exe, image->command));
+    struct buffer title = {0};
+    cmdline_append(&title, image->exe, image->title, false);
+    json_text(j, "title", image->title ? buffer_text(&title) : NULL);
+    json_text(j, "comm", image->comm);
+    buffer_release(&title);
     if (!image->environment)
         return; /* not asked for */
     json_open_array(j, "environment");

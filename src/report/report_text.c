@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/cmdline.h"
 #include "base/plural.h"
 #include "frames/known.h"
 #include "frames/names.h"
@@ -44,24 +45,15 @@ struct run {
 static void print_command(struct buffer *b, const struct trace_image *image, size_t room,
                           bool brief)
 {
-    size_t before = b->size_bytes;
-    for (const char *const *arg = image->command; arg && *arg; arg++) {
-        /* A program that writes its state over its command line leaves many empty arguments. */
-        if (arg != image->command && !**arg && (!arg[1] || !*arg[1]))
-            continue;
-        if (arg != image->command)
-            buffer_append_char(b, ' ');
-        const char *slash = brief && arg == image->command ? strrchr(*arg, '/') : NULL;
-        buffer_append_text(b, slash && slash[1] ? slash + 1 : **arg ? *arg : "''");
-        if (b->size_bytes - before > room) {
-            b->size_bytes = before + room;
-            b->data[b->size_bytes] = 0;
-            buffer_append_text(b, "...");
-            return;
-        }
-    }
-    if (b->size_bytes == before)
+    const size_t before = b->size_bytes;
+    cmdline_append_now(b, image->exe, image->command, image->title, image->comm, brief);
+    if (b->size_bytes - before > room) {
+        b->size_bytes = before + room;
+        b->data[b->size_bytes] = 0;
+        buffer_append_text(b, "...");
+    } else if (b->size_bytes == before) {
         buffer_append_text(b, image->exe && *image->exe ? image->exe : "(command unknown)");
+    }
 }
 
 /* First lines: what file this is, and what the reader must know before he believes it. */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/cmdline.h"
 #include "base/human.h"
 #include "base/plural.h"
 
@@ -19,8 +20,9 @@ static void name(struct warnings *w, const struct trace_image *image, bool named
     if (!named)
         return;
     buffer_printf(&w->text, "process %u", image->pid);
-    if (image->command && image->command[0])
-        buffer_printf(&w->text, " (%.60s)", image->command[0]);
+    const char *program = cmdline_name(image->exe, image->command);
+    if (strcmp(program, "?") != 0)
+        buffer_printf(&w->text, " (%.60s)", program);
     buffer_append_text(&w->text, ": ");
 }
 

@@ -52,6 +52,12 @@ static void begin(struct json *j, const struct watch_process *p, const char *kin
     for (const char *const *c = p->stacks.image.command; *c; c++)
         json_text(j, NULL, *c);
     json_close_array(j);
+    struct buffer title = {0};
+    cmdline_append(&title, p->stacks.image.exe, p->title, false);
+    json_text(j, "name", watch_process_name(p));
+    json_text(j, "title", p->title ? buffer_text(&title) : NULL);
+    json_text(j, "comm", *p->comm ? p->comm : NULL);
+    buffer_release(&title);
     json_number(j, "period_bytes", watch_period(p, false));
     json_number(j, "period_now_bytes", watch_period(p, true));
     json_number(j, "dropped", watch_dropped(p));

@@ -233,9 +233,10 @@ static void print_heading(const struct page *p, const struct watch_report *r,
 {
     const struct watch_process *process = r->process;
     struct buffer b = {0};
-    char age[HUMAN_TEXT_BYTES], time_of_day[16];
+    char age[HUMAN_TEXT_BYTES], time_of_day[16], title[100];
     clock_text(time_of_day, sizeof time_of_day);
-    buffer_printf(&b, "%s %s [%d%s]: ", time_of_day, watch_process_name(process), (int)process->pid,
+    buffer_printf(&b, "%s %s [%d%s]: ", time_of_day,
+                  watch_process_title(process, title, sizeof title), (int)process->pid,
                   process->elsewhere ? ", in another pid namespace" : "");
     switch (r->kind) {
     case WATCH_OLD:

@@ -161,6 +161,9 @@ struct trace_image {
     uint64_t inherited;
     const char *const *command; /* NULL-terminated */
     const char *exe;
+    const char *const *title; /* what the command was when it was last seen, NULL-terminated; NULL:
+                                 the same, or not known */
+    const char *comm;         /* the kernel's name of it, then; NULL: not known */
     const char *allocator;
     const char *const *environment; /* NULL when not stored */
     const char *const *notes;       /* NULL-terminated: limits of this recording, for the user */

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/cmdline.h"
 #include "base/proc.h"
 #include "watch/held.h"
 
@@ -189,6 +190,7 @@ void process_close(struct watch_process *p)
     drop_samples(p);
     stacks_release(&p->stacks);
     charge_return(&p->charge, 0);
+    free(p->title);
     free(p);
 }
 
@@ -361,8 +363,28 @@ static uint64_t last_sign(const struct watch_process *p)
     return last;
 }
 
+/* What it is called now. Of one that has ended, or is another program by now, the earlier answer
+ * stays. */
+static void look_called(struct watch_process *p)
+{
+    char text[1024], comm[64];
+    if (p->life != WATCH_RUNNING || !p->who.pid || p->exec_seen_ns)
+        return;
+    const ssize_t n = proc_read(p->who.pid, "cmdline", text, sizeof text);
+    if (n <= 0 || proc_read(p->who.pid, "comm", comm, sizeof comm) <= 0 || is_gone(p))
+        return;
+    const char **title = cmdline_split(text, (size_t)n);
+    if (!title)
+        return;
+    free(p->title);
+    p->title = title;
+    comm[strcspn(comm, "\n")] = 0;
+    snprintf(p->comm, sizeof p->comm, "%.*s", (int)sizeof p->comm - 1, comm);
+}
+
 int process_look(struct watch_process *p, struct error *err)
 {
+    look_called(p);
     const uint32_t sites = p->segment.table[SEGMENT_SITES].count, named = p->stacks.image.stacks;
     segment_refresh(&p->segment);
     if (p->charge.refused && !p->stacks.nodes)
@@ -426,12 +448,22 @@ uint64_t watch_dropped(const struct watch_process *p)
     return c->dropped_full + c->dropped_memory + c->dropped_nested;
 }
 
+const char *watch_process_title(const struct watch_process *p, char *to, size_t room)
+{
+    struct buffer b = {0};
+    if (cmdline_is_title(p->stacks.image.exe, p->title))
+        cmdline_append(&b, p->stacks.image.exe, p->title, true);
+    else
+        buffer_append_text(&b, watch_process_name(p));
+    if (cmdline_is_renamed(p->comm, p->stacks.image.exe, p->stacks.image.command) &&
+        cmdline_is_renamed(p->comm, p->stacks.image.exe, p->title))
+        buffer_printf(&b, " (%s)", p->comm);
+    snprintf(to, room, "%s", buffer_text(&b));
+    buffer_release(&b);
+    return to;
+}
+
 const char *watch_process_name(const struct watch_process *p)
 {
-    const char *exe = p->stacks.image.exe, *const *command = p->stacks.image.command;
-    /* As it was called: behind a link is a file of another name. But titles are not names. */
-    if (command && *command && **command && !strchr(*command, ' '))
-        exe = *command;
-    const char *slash = strrchr(exe, '/');
-    return slash && slash[1] ? slash + 1 : *exe ? exe : "?";
+    return cmdline_name(p->stacks.image.exe, p->stacks.image.command);
 }

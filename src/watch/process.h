@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/cmdline.h"
 #include "base/error.h"
 #include "trust/place.h"
 #include "trust/process.h"
@@ -98,7 +99,9 @@ struct watch_process {
     uint64_t next_error, missed_errors;
     uint64_t known_before_ns; /* blocks that are older than this are not reported */
     struct watch_reported reported[REPORTED_KINDS];
-    double high_water_bytes; /* the largest estimate that was seen */
+    const char **title;            /* the arguments when it was last looked at; NULL: it was not */
+    char comm[CMDLINE_COMM_BYTES]; /* the kernel's name of it, then; "": not known */
+    double high_water_bytes;       /* the largest estimate that was seen */
     double high_water_reported;
 };
 
@@ -146,7 +149,9 @@ uint64_t watch_dropped(const struct watch_process *p);
 /* The mean number of bytes between two samples, as it was asked for; now: with what the library
  * added to it because many samples are live. */
 uint64_t watch_period(const struct watch_process *p, bool now);
-/* The name by which a process goes: the last part of its program's path. */
+/* The name by which a process goes: the last part of the path by which its program was called. */
 const char *watch_process_name(const struct watch_process *p);
+/* The same, or the title that it had when it was last looked at, cut to `room` bytes. */
+const char *watch_process_title(const struct watch_process *p, char *to, size_t room);
 
 #endif

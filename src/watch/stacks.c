@@ -4,24 +4,20 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/cmdline.h"
 #include "format/file_id.h"
 
-/* The arguments of the head as an array; their number is bounded by the room that they have. */
-static const char **split_command(const char *text, size_t bytes)
+/* The arguments of the head. Of a library that does not say how many bytes they are, those that
+ * follow the last one which is not empty are not known. */
+static const char **split_command(const struct mlw_watch *head)
 {
-    size_t count = 0, at = 0;
-    while (at < bytes && text[at] && count < bytes / 2) {
-        at += strnlen(text + at, bytes - at) + 1;
-        count++;
-    }
-    const char **list = calloc(count + 1, sizeof *list);
-    at = 0;
-    for (size_t i = 0; list && i < count; i++) {
-        size_t n = strnlen(text + at, bytes - at);
-        list[i] = strndup(text + at, n);
-        at += n + 1;
-    }
-    return list;
+    size_t bytes = sizeof head->command - 1;
+    if (head->command_bytes && head->command_bytes < bytes)
+        bytes = head->command_bytes;
+    else
+        while (bytes && !head->command[bytes - 1])
+            bytes--;
+    return cmdline_split(head->command, bytes);
 }
 
 int stacks_begin(struct stacks *t, const struct segment *s, struct charge *charge,
@@ -31,7 +27,7 @@ int stacks_begin(struct stacks *t, const struct segment *s, struct charge *charg
     t->image.pid = s->head.pid;
     t->image.start_ns = s->head.start_ns;
     t->image.exe = strdup(s->head.exe);
-    t->command = split_command(s->head.command, sizeof s->head.command);
+    t->command = split_command(&s->head);
     t->image.command = t->command;
     if (t->image.exe && t->command)
         return 0;
@@ -41,8 +37,6 @@ int stacks_begin(struct stacks *t, const struct segment *s, struct charge *charg
 
 void stacks_release(struct stacks *t)
 {
-    for (const char **c = t->command; c && *c; c++)
-        free((void *)(uintptr_t)*c);
     free(t->command);
     free((void *)(uintptr_t)t->image.exe);
     for (uint32_t i = 0; i < t->image.module_count; i++) {

@@ -119,7 +119,7 @@ static void *entry(const struct image *i, enum table t, uint32_t index)
 
 static void add(uint64_t *to, uint64_t n) { __atomic_store_n(to, *to + n, __ATOMIC_RELAXED); }
 
-static void read_into(const char *path, char *to, size_t room)
+static size_t read_into(const char *path, char *to, size_t room)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t n = 0;
@@ -128,6 +128,7 @@ static void read_into(const char *path, char *to, size_t room)
         n += (size_t)r;
     if (fd >= 0)
         close(fd);
+    return n;
 }
 
 /* What the segment says of the program; the process may be gone. */
@@ -139,7 +140,7 @@ static void describe(struct mlw_watch *h, uint32_t pid)
     if (n < 0)
         snprintf(h->exe, sizeof h->exe, "?");
     snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
-    read_into(path, h->command, sizeof h->command);
+    h->command_bytes = read_into(path, h->command, sizeof h->command);
 }
 
 static bool make_file(struct image *i, const char *path)

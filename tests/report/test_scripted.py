@@ -166,7 +166,7 @@ class Commands(unittest.TestCase):
         path = os.path.join(FOLDER.name, "empty.mlw")
         mallow("record", "-q", "-o", path, "--", SCRIPTED, "a", "", "", "b", *[""] * 20)
         lines = mallow("report", path).stdout.splitlines()
-        self.assertIn(f"{SCRIPTED} a '' b", lines)
+        self.assertIn(f"{SCRIPTED} a '' '' b", lines)
         document = json.loads(mallow("report", "--json", path).stdout)
         self.assertEqual(len(document["processes"][0]["command"]), 25)
 

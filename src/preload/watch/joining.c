@@ -88,15 +88,16 @@ void watch_make_plan(uint64_t memory)
     plan->errors = MLW_WATCH_ERRORS_MAX;
 }
 
-void watch_read_file(const char *path, char *to, size_t room)
+size_t watch_read_file(const char *path, char *to, size_t room)
 {
     long fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0), r;
     size_t n = 0;
     if (sys_is_error(fd))
-        return;
+        return 0;
     while (n < room && (r = sys_read((int)fd, to + n, room - n)) > 0)
         n += (size_t)r;
     sys_close((int)fd);
+    return n;
 }
 
 bool watch_make_segment(const struct mlw_watch_settings *settings, const char *session)
@@ -119,7 +120,7 @@ bool watch_make_segment(const struct mlw_watch_settings *settings, const char *s
     w->unguarded = watcher.unguarded;
     w->settings = *settings;
     unwind_program_path(w->exe, sizeof w->exe);
-    watch_read_file(SELF_COMMAND, w->command, sizeof w->command - 1);
+    w->command_bytes = watch_read_file(SELF_COMMAND, w->command, sizeof w->command - 1);
     watcher.segment = w;
     return true;
 }

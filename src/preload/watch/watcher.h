@@ -101,7 +101,8 @@ HIDDEN void watch_make_plan(uint64_t memory);
 /* A segment with these settings, which says whose it is; watcher.segment is set. */
 HIDDEN bool watch_make_segment(const struct mlw_watch_settings *settings, const char *session);
 HIDDEN void watch_go_live(void); /* readers may look at it from now on */
-HIDDEN void watch_read_file(const char *path, char *to, size_t room);
+/* The first `room` bytes of the file; returns how many there are. */
+HIDDEN size_t watch_read_file(const char *path, char *to, size_t room);
 extern HIDDEN volatile bool watch_clock_withheld;
 
 /* Joins if this process has not. True when blocks may be sampled. */

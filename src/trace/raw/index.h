@@ -99,6 +99,8 @@ struct raw_image {
     uint64_t first_clock, last_clock; /* seen anywhere; first UINT64_MAX when nothing was */
     const char *command, *environment, *exe, *allocator, *session;
     size_t command_bytes, environment_bytes; /* NUL-ended pieces */
+    const char *title, *comm;                /* as they were at the end; NULL: not known */
+    size_t title_bytes;                      /* NUL-ended pieces */
     bool has_environment;
     const char **notes;
     size_t note_count, note_cap, early_notes; /* early: known when its PROCESS chunk was read */

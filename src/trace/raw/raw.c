@@ -192,6 +192,11 @@ static void read_image_chunk(struct raw *r, struct raw_image *im, const struct m
             im->command = arena_text(&r->arena, t.data, t.n);
             im->command_bytes = im->command ? t.n : 0;
             break;
+        case MLW_TLV_TITLE:
+            im->title = arena_text(&r->arena, t.data, t.n);
+            im->title_bytes = im->title ? t.n : 0;
+            break;
+        case MLW_TLV_COMM: im->comm = tlv_text(r, &t); break;
         case MLW_TLV_EXE: im->exe = tlv_text(r, &t); break;
         case MLW_TLV_ENVIRONMENT:
             im->environment = arena_text(&r->arena, t.data, t.n);

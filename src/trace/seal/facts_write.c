@@ -212,6 +212,11 @@ void facts_put_image(struct seal_writer *w, struct section *s, const struct imag
     for (uint32_t i = 0; i < m->split_count; i++)
         bytes_put_varint(&b, m->splits[i].hugetlb);
     put(w, s, SEAL_FACT_SPLITS_MORE, &b);
+    if (m->title || m->comm) {
+        put_texts(&b, m->title);
+        put_text(&b, m->comm);
+        put(w, s, SEAL_FACT_CALLED, &b);
+    }
     put_names(w, s, f, &b);
     put_kernel(w, s, m, &b);
     bytes_free(&b);

@@ -208,6 +208,13 @@ static struct trace_thread *gather_threads(struct image_work *g, uint64_t *lost)
     return t;
 }
 
+/* Either may have been cut. */
+static bool is_other_title(const struct raw_image *raw)
+{
+    const size_t n = raw->title_bytes < raw->command_bytes ? raw->title_bytes : raw->command_bytes;
+    return n && memcmp(raw->title, raw->command, n) != 0;
+}
+
 /* What the image says of its process; `lost` calls. early: only facts of its beginning, so that it
  * does not matter when the recording is sealed. */
 static int describe(struct image_work *g, struct image_facts *f, bool early, uint64_t lost,
@@ -224,6 +231,9 @@ static int describe(struct image_work *g, struct image_facts *f, bool early, uin
     m->forked_from = g->parent_number;
     m->inherited = g->inherited;
     m->exe = raw->exe;
+    if (!early && raw->title && is_other_title(raw))
+        m->title = arena_pieces(&g->arena, raw->title, raw->title_bytes);
+    m->comm = early ? NULL : raw->comm;
     m->allocator = raw->allocator;
     m->command = arena_pieces(&g->arena, raw->command, raw->command_bytes);
     m->environment = raw->has_environment

@@ -26,7 +26,8 @@ enum seal_fact {
     SEAL_FACT_LEVELS = 14,
     SEAL_FACT_MOMENTS = 15,
     SEAL_FACT_EARLY_THREADS = 16, /* of EARLY: varints index, tid, start ns, text name */
-    SEAL_FACT_SPLITS_MORE = 17
+    SEAL_FACT_SPLITS_MORE = 17,
+    SEAL_FACT_CALLED = 18 /* of IMAGE: a count and texts of the title, text comm */
 };
 
 #define SEAL_NODES_MAX   (64u << 10) /* nodes of a NODES section, at most */

@@ -324,6 +324,24 @@ static bool more_of_splits(struct facts *r, struct mlw_split *splits, uint32_t c
     return !r->s.bad || (damaged(r->err), false);
 }
 
+/* Earlier writers wrote none of it. */
+static bool read_called(struct facts *r, struct trace_image *m)
+{
+    if (!load_stream(r, SEAL_FACT_CALLED))
+        return false;
+    if (!span_left(&r->s))
+        return true;
+    m->title = texts(&r->s, r->arena);
+    m->comm = text(&r->s, r->arena);
+    if (r->s.bad)
+        return damaged(r->err), false;
+    if (!m->title[0])
+        m->title = NULL;
+    if (!*m->comm)
+        m->comm = NULL;
+    return true;
+}
+
 static bool read_image(struct facts *r, struct image_facts *f)
 {
     struct trace_image *m = &f->image;
@@ -339,7 +357,7 @@ static bool read_image(struct facts *r, struct image_facts *f)
            (m->resident =
                 RECORDS(r, RESIDENT, 4, take_resident, m->resident, &m->resident_count)) &&
            (m->splits = splits = RECORDS(r, SPLITS, 10, take_split, splits, &m->split_count)) &&
-           more_of_splits(r, splits, m->split_count) && read_names(r, m) &&
+           more_of_splits(r, splits, m->split_count) && read_names(r, m) && read_called(r, m) &&
            (m->faults = RECORDS(r, FAULTS, 6, take_fault, m->faults, &m->fault_count)) &&
            (m->levels = RECORDS(r, LEVELS, 5, take_level, m->levels, &m->level_count)) &&
            (m->moments = RECORDS(r, MOMENTS, 5, take_moment, m->moments, &m->moment_count));
