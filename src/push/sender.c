@@ -231,8 +231,9 @@ static int choose(struct sender *s, struct error *err)
 /* From the half to the whole. */
 static uint64_t jitter(uint64_t ns)
 {
-    uint32_t random = 0;
-    (void)getrandom(&random, sizeof random, GRND_NONBLOCK);
+    uint32_t random;
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
+        random = (uint32_t)clock_monotonic_ns(); /* the kernel has none yet */
     return ns / 2 + ns / 2 * (random % 1024) / 1023;
 }
 
