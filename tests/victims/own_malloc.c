@@ -37,5 +37,7 @@ int main(void)
     char *p = malloc(100);
     strcpy(p, "own\n");
     p = realloc(p, 1000);
+    if (!p)
+        return 1;
     return write(1, p, 4) == 4 && p > memory && p < memory + sizeof memory ? 19 : 1;
 }

@@ -110,7 +110,8 @@ static void *computing(void *arg)
     pthread_cleanup_push(frees, p);
     atomic_fetch_add((_Atomic int *)arg, 1);
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
-    for (volatile unsigned spin = 0;; spin++)
+    volatile unsigned spin = 0;
+    while (spin == 0)
         ;
     pthread_cleanup_pop(1);
     return NULL;
