@@ -32,7 +32,7 @@ static bool tunable(const struct trace_image *image, const char *name, uint64_t 
     static const char variable[] = "GLIBC_TUNABLES=", first[] = "glibc.malloc.";
     const size_t n = strlen(name);
     bool found = false;
-    for (const char *const *v = image->environment; v && *v; v++) {
+    for (const char *const *v = image->settings; v && *v; v++) {
         /* glibc cuts the value at its colons in place: the rest looks like other variables */
         const bool whole = !strncmp(*v, variable, sizeof variable - 1);
         if (!whole && strncmp(*v, first, sizeof first - 1) != 0)

@@ -123,7 +123,9 @@ enum mlw_tlv {
                               bytes that were there then; UINT64_MAX: not known */
     MLW_TLV_LIMITS = 25,   /* in FILE: struct mlw_limits */
     MLW_TLV_TITLE = 26,    /* in END: COMMAND as it was last seen; programs write over it */
-    MLW_TLV_COMM = 27      /* in END: text, the name that the kernel has of it, as last seen */
+    MLW_TLV_COMM = 27,     /* in END: text, the name that the kernel has of it, as last seen */
+    MLW_TLV_SETTINGS = 28  /* in PROCESS: those of allocators in its environment, each ended by NUL
+                              (format/settings.h); nothing in it: there are none */
 };
 
 /* What bounded the memory of the program when its recording began, in bytes. 0: not known,

@@ -83,9 +83,9 @@ void threshold_begin(struct threshold *t, const struct trace_image *image)
         t->doubt = THRESHOLD_INHERITED;
     else if (image->lost_calls)
         t->doubt = THRESHOLD_LOST_CALLS;
-    if (image->environment) {
+    if (image->settings) {
         t->start = THRESHOLD_DEFAULT;
-        read_environment(t, image->environment, &bytes);
+        read_environment(t, image->settings, &bytes);
     }
     add_step(t, bytes, image->start_ns);
 }

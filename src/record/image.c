@@ -55,6 +55,10 @@ static void describe(struct recording *r, struct image *m, uint64_t now_ns)
     const ssize_t n = proc_read(m->pid, "cmdline", text, sizeof text);
     if (n > 0)
         tlv_put(&t, MLW_TLV_COMMAND, text, (size_t)n);
+    const int environment = proc_open(m->pid, "environ");
+    tlv_put_settings(&t, environment);
+    if (environment >= 0)
+        close(environment);
     snprintf(text, sizeof text, "%.*s", (int)sizeof e->unseen_allocator, e->unseen_allocator);
     tlv_put_text(&t, MLW_TLV_ALLOCATOR, text);
     struct mlw_chunk c = image_head(r, m, MLW_CHUNK_PROCESS);

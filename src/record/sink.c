@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -10,6 +11,8 @@
 
 #include "arch/clock.h"
 #include "base/clock.h"
+#include "format/settings.h"
+#include "trust/file.h"
 
 /* An iovec is for reading and writing; ours are only read from. */
 static void *unconst(const void *p)
@@ -128,6 +131,24 @@ void tlv_put_u32(struct tlv *t, enum mlw_tlv tag, uint32_t v) { tlv_put(t, tag, 
 void tlv_put_text(struct tlv *t, enum mlw_tlv tag, const char *text)
 {
     tlv_put(t, tag, text, strlen(text));
+}
+
+void tlv_put_settings(struct tlv *t, int fd)
+{
+    struct error ignored;
+    size_t bytes, n = 0;
+    char *all = fd < 0 ? NULL : trust_read_whole(fd, 4u << 20, &bytes, &ignored);
+    for (size_t at = 0; all && at < bytes;) {
+        const size_t length = strlen(all + at) + 1;
+        if (mlw_is_setting(all + at)) {
+            memmove(all + n, all + at, length);
+            n += length;
+        }
+        at += length;
+    }
+    if (all)
+        tlv_put(t, MLW_TLV_SETTINGS, all, n);
+    free(all);
 }
 
 enum mlw_clock_kind clock_choose(void)

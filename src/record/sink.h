@@ -45,6 +45,9 @@ struct tlv {
 void tlv_put(struct tlv *t, enum mlw_tlv tag, const void *data, size_t n);
 void tlv_put_u32(struct tlv *t, enum mlw_tlv tag, uint32_t v);
 void tlv_put_text(struct tlv *t, enum mlw_tlv tag, const char *text);
+/* The settings of allocators in an environment, /proc/PID/environ, which stays open; nothing, where
+ * it cannot be read, or fd is -1. */
+void tlv_put_settings(struct tlv *t, int fd);
 
 /* The clock of a recording, read outside the traced program: the same ticks. */
 enum mlw_clock_kind clock_choose(void); /* TSC when it is invariant and the kernel trusts it */

@@ -166,6 +166,8 @@ struct trace_image {
     const char *comm;         /* the kernel's name of it, then; NULL: not known */
     const char *allocator;
     const char *const *environment; /* NULL when not stored */
+    const char *const *settings;    /* of allocators, in its environment, maybe among others; NULL
+                                       when they are not known */
     const char *const *notes;       /* NULL-terminated: limits of this recording, for the user */
     uint32_t stack_mode;            /* enum mlw_stack_mode */
     uint64_t start_ns, end_ns;      /* since the start of the whole recording */

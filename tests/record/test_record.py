@@ -353,6 +353,18 @@ class Output(Case):
         with open(self.file, "rb") as f:
             self.assertIn(b"SECRET=abcdefgh-1234", f.read())
 
+    def test_settings_of_allocators_always(self):
+        """Whole, whatever stands around them; nothing else, not even a part of a long variable."""
+        settings = {"MALLOC_PERTURB_": "7", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=3", "MALLOC_ARENA_MAX": "2" + " " * 3000, "MALLOC_CONF": ""}
+        others = {f"{name}{i}": "x" * size for i, size in enumerate((0, 1, 15, 16, 511, 70000)) for name in ("A", "NO_MALLOC_", "MALLO")}
+        self.record("true", env={**others, **settings})
+        rec, image = self.only("true")
+        pieces, = rec.images()[image].tlvs()[chunks.T_SETTINGS]
+        self.assertEqual(sorted(pieces.decode().split("\0")), sorted(["", *(f"{k}={v}" for k, v in settings.items())]))
+        self.record("true", options=["--env"])
+        rec, image = self.only("true")
+        self.assertNotIn(chunks.T_SETTINGS, rec.images()[image].tlvs())
+
     def test_children_only_if_followed(self):
         self.record("sh", "-c", "ls / > /dev/null; true")
         self.assertEqual(len(self.recording().images()), 2)

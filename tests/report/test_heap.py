@@ -158,7 +158,7 @@ class Threshold(unittest.TestCase):
         t, bytes_ = self.steps(path)
         # a mapping holds 16 bytes more than the block, and is of whole pages
         self.assertEqual(bytes_, [131072, 200704, 1003520, 4001792])
-        self.assertEqual((t["known"], t["fixed"], t["start"]), (True, False, "assumed"))
+        self.assertEqual((t["known"], t["fixed"], t["start"]), (True, False, "default"))
         times = [s["time_ns"] for s in t["steps"]]
         self.assertEqual(times, sorted(times))
         self.assertIn("from 3.8 MB on, raised by frees from 128.0 KB in 3 steps", mallow("report", path))
@@ -168,10 +168,11 @@ class Threshold(unittest.TestCase):
     def test_environment(self):
         t, bytes_ = self.steps(record("default", options=["--env"]))
         self.assertEqual((t["start"], bytes_[0], len(bytes_)), ("default", 131072, 4))
-        for setting in ({"GLIBC_TUNABLES": "glibc.malloc.tcache_count=7:glibc.malloc.mmap_threshold=300000"},
-                        {"MALLOC_MMAP_THRESHOLD_": "300000"}):
-            t, bytes_ = self.steps(record("set", options=["--env"], **setting))
-            self.assertEqual((t["start"], t["fixed"], bytes_), ("environment", True, [300000]))
+        for options in ["--env"], []:
+            for setting in ({"GLIBC_TUNABLES": "glibc.malloc.tcache_count=7:glibc.malloc.mmap_threshold=300000"},
+                            {"MALLOC_MMAP_THRESHOLD_": "300000"}):
+                t, bytes_ = self.steps(record("set", options=options, **setting))
+                self.assertEqual((t["start"], t["fixed"], bytes_), ("environment", True, [300000]))
         t, bytes_ = self.steps(record("top", options=["--env"], GLIBC_TUNABLES="glibc.malloc.top_pad=65536"))
         self.assertEqual((t["start"], t["fixed"], bytes_), ("environment", True, [131072]))
 

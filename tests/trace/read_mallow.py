@@ -384,7 +384,8 @@ def read_description(s):
     f["exe"], f["allocator"], f["command"] = r.text(), r.text(), r.texts()
     has = r.varint()
     environment = r.texts()
-    f["environment"] = environment if has else None
+    f["environment"] = environment if has == 1 else None
+    f["settings"] = environment if has else None
     f["notes"] = r.texts()
     return f
 

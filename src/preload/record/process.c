@@ -12,6 +12,7 @@
 #include "arch/clock.h"
 #include "arch/page.h"
 #include "arch/stack.h"
+#include "describe.h"
 #include "recorder.h"
 #include "preload/guest/bindings.h"
 
@@ -112,75 +113,6 @@ static void stay_off(const char *why)
 
 /* ---- the PROCESS chunk ---- */
 
-struct tlvs {
-    uint8_t *at, *end;
-};
-
-static void tlv(struct tlvs *t, unsigned tag, const void *data, size_t n)
-{
-    size_t padded = (n + 7) & ~(size_t)7;
-    if ((size_t)(t->end - t->at) < 8 + padded)
-        return;
-    uint32_t length = (uint32_t)n;
-    uint16_t tag16 = (uint16_t)tag;
-    memset(t->at, 0, 8 + padded);
-    memcpy(t->at, &tag16, 2);
-    memcpy(t->at + 4, &length, 4);
-    memcpy(t->at + 8, data, n);
-    t->at += 8 + padded;
-}
-
-static void tlv_file(struct tlvs *t, unsigned tag, const char *path)
-{
-    long fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return;
-    if (t->end - t->at > 64) {
-        uint8_t *data = t->at + 8;
-        size_t room = (size_t)(t->end - data) - 8, n = 0;
-        long r;
-        while (n < room && (r = sys_read((int)fd, data + n, room - n)) > 0)
-            n += (size_t)r;
-        uint32_t length = (uint32_t)n;
-        uint16_t tag16 = (uint16_t)tag;
-        memset(t->at, 0, 8);
-        memcpy(t->at, &tag16, 2);
-        memcpy(t->at + 4, &length, 4);
-        size_t padded = (n + 7) & ~(size_t)7;
-        memset(data + n, 0, padded - n);
-        t->at = data + padded;
-    }
-    sys_close((int)fd);
-}
-
-/* What a child of fork has in common with its parent: gathered once. */
-static void describe(bool with_environment)
-{
-    size_t room = RECORDER_DESCRIPTION_BYTES;
-    uint8_t *p = (uint8_t *)own_map(room);
-    char exe[4096];
-    if (!p)
-        return;
-    struct tlvs t = {p, p + room};
-    tlv_file(&t, MLW_TLV_COMMAND, SELF_COMMAND);
-    const size_t n = unwind_program_path(exe, sizeof exe);
-    if (n)
-        tlv(&t, MLW_TLV_EXE, exe, n);
-    tlv(&t, MLW_TLV_ALLOCATOR, next_facts.name, strlen(next_facts.name));
-    uint32_t page = ARCH_PAGE_BYTES;
-    tlv(&t, MLW_TLV_PAGE_BYTES, &page, 4);
-    if (with_environment)
-        tlv_file(&t, MLW_TLV_ENVIRONMENT, "/proc/self/environ");
-    if (!next_facts.dl_find_object) {
-        static const char note[] =
-            "stacks: this C library has no _dl_find_object (glibc 2.35 has it); "
-            "code that was loaded later cannot be unwound";
-        tlv(&t, MLW_TLV_NOTE, note, sizeof note - 1);
-    }
-    recorder.description = p;
-    recorder.description_bytes = (uint32_t)(t.at - p);
-}
-
 /* 0, or -errno. */
 static int chunk_of_tlvs(unsigned type, const uint8_t *payload, size_t n)
 {
@@ -202,7 +134,7 @@ static void put_unseen(struct tlvs *t)
     char note[UNSEEN_NOTE_BYTES];
     for (unsigned i = 0; i < MLW_UNSEEN_COUNT; i++)
         if (unseen_note(i, note))
-            tlv(t, MLW_TLV_NOTE, note, strlen(note));
+            describe_put(t, MLW_TLV_NOTE, note, strlen(note));
 }
 
 /* False: the recording does not know us; of `mallow record` it learns by that. */
@@ -215,17 +147,17 @@ static bool say_who(uint64_t start_clock)
     struct tlvs t = {p, p + room};
     uint32_t v;
     uint64_t start[3] = {start_clock, clock_monotonic_ns(), clock_realtime_ns()};
-    tlv(&t, MLW_TLV_VERSION, (v = MLW_FORMAT_VERSION, &v), 4);
-    tlv(&t, MLW_TLV_CLOCK_KIND, (v = recorder.session->clock_kind, &v), 4);
-    tlv(&t, MLW_TLV_START, start, sizeof start);
-    tlv(&t, MLW_TLV_PPID, (v = (uint32_t)sys_getppid(), &v), 4);
-    tlv(&t, MLW_TLV_STACKS, (v = recorder.stack_mode, &v), 4);
+    describe_put(&t, MLW_TLV_VERSION, (v = MLW_FORMAT_VERSION, &v), 4);
+    describe_put(&t, MLW_TLV_CLOCK_KIND, (v = recorder.session->clock_kind, &v), 4);
+    describe_put(&t, MLW_TLV_START, start, sizeof start);
+    describe_put(&t, MLW_TLV_PPID, (v = (uint32_t)sys_getppid(), &v), 4);
+    describe_put(&t, MLW_TLV_STACKS, (v = recorder.stack_mode, &v), 4);
     if (recorder.lone)
-        tlv(&t, MLW_TLV_SESSION, recorder.session_path, strlen(recorder.session_path));
+        describe_put(&t, MLW_TLV_SESSION, recorder.session_path, strlen(recorder.session_path));
     if (recorder.forked_from)
-        tlv(&t, MLW_TLV_FORKED_FROM, &recorder.forked_from, 8);
+        describe_put(&t, MLW_TLV_FORKED_FROM, &recorder.forked_from, 8);
     if (recorder.attached)
-        tlv(&t, MLW_TLV_ATTACHED, recorder.before, sizeof recorder.before);
+        describe_put(&t, MLW_TLV_ATTACHED, recorder.before, sizeof recorder.before);
     put_unseen(&t);
     if (recorder.description && (size_t)(t.end - t.at) >= recorder.description_bytes) {
         memcpy(t.at, recorder.description, recorder.description_bytes);
@@ -251,11 +183,11 @@ static void say_file(void)
     struct utsname u;
     uint32_t v;
     uint64_t start[3] = {clock_now(recorder.clock_kind), clock_monotonic_ns(), clock_realtime_ns()};
-    tlv(&t, MLW_TLV_VERSION, (v = MLW_FORMAT_VERSION, &v), 4);
-    tlv(&t, MLW_TLV_CLOCK_KIND, (v = recorder.clock_kind, &v), 4);
-    tlv(&t, MLW_TLV_START, start, sizeof start);
-    tlv(&t, MLW_TLV_TOOL, "libmallow-record " MALLOW_VERSION,
-        sizeof "libmallow-record " MALLOW_VERSION - 1);
+    describe_put(&t, MLW_TLV_VERSION, (v = MLW_FORMAT_VERSION, &v), 4);
+    describe_put(&t, MLW_TLV_CLOCK_KIND, (v = recorder.clock_kind, &v), 4);
+    describe_put(&t, MLW_TLV_START, start, sizeof start);
+    describe_put(&t, MLW_TLV_TOOL, "libmallow-record " MALLOW_VERSION,
+                 sizeof "libmallow-record " MALLOW_VERSION - 1);
     if (!sys_call(SYS_uname, (long)&u, 0, 0, 0, 0, 0)) {
         char host[256];
         size_t n = 0;
@@ -266,7 +198,7 @@ static void say_file(void)
             n += m;
             host[n++] = ' ';
         }
-        tlv(&t, MLW_TLV_HOST, host, n - 1);
+        describe_put(&t, MLW_TLV_HOST, host, n - 1);
     }
     chunk_of_tlvs(MLW_CHUNK_FILE, buffer, (size_t)(t.at - buffer));
 }
@@ -625,7 +557,7 @@ void process_join_first(void)
     if (next_facts.curbrk)
         recorder.break_at = (const uint64_t *)next_facts.curbrk;
     recorder.last_break = *recorder.break_at;
-    describe(recorder.session->options & MLW_OPT_ENVIRONMENT);
+    describe_process(recorder.session->options & MLW_OPT_ENVIRONMENT);
     if (!say_who(start)) {
         stay_unknown();
         return;
@@ -760,7 +692,7 @@ void process_ending(unsigned how, uint32_t status)
     uint8_t buffer[1024];
     struct tlvs t = {buffer, buffer + sizeof buffer};
     uint64_t end[2] = {clock_now(recorder.clock_kind), how | (uint64_t)(status << 8) << 32};
-    tlv(&t, MLW_TLV_END, end, sizeof end);
+    describe_put(&t, MLW_TLV_END, end, sizeof end);
     put_unseen(&t);
     if (chunk_of_tlvs(MLW_CHUNK_END, buffer, (size_t)(t.at - buffer)))
         /* the first reader finds the rest, and the loss counters, in the shared memory */

@@ -13,6 +13,7 @@
  *   past.c      the C library's malloc where another allocator stands before it
  *   bound.c     what leaves when the file of a flight recorder is at its bound
  *   process.c   joining the session, fork, the end of the process
+ *   describe.c  what a process says of itself when it joins
  *   own.c       the files that stay open, and which may be opened
  *   joins.c     programs that will not load us
  *   settings.c  the MALLOW_ variables

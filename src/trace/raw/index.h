@@ -101,7 +101,7 @@ struct raw_image {
     size_t command_bytes, environment_bytes; /* NUL-ended pieces */
     const char *title, *comm;                /* as they were at the end; NULL: not known */
     size_t title_bytes;                      /* NUL-ended pieces */
-    bool has_environment;
+    bool has_environment, has_settings;      /* settings: at least these are in environment */
     const char **notes;
     size_t note_count, note_cap, early_notes; /* early: known when its PROCESS chunk was read */
     struct bytes names;                       /* of MLW_TLV_NAMES, one behind the other */

@@ -198,10 +198,12 @@ static void read_image_chunk(struct raw *r, struct raw_image *im, const struct m
             break;
         case MLW_TLV_COMM: im->comm = tlv_text(r, &t); break;
         case MLW_TLV_EXE: im->exe = tlv_text(r, &t); break;
+        case MLW_TLV_SETTINGS: /* in the place of all */
         case MLW_TLV_ENVIRONMENT:
             im->environment = arena_text(&r->arena, t.data, t.n);
             im->environment_bytes = im->environment ? t.n : 0;
-            im->has_environment = true;
+            im->has_environment = t.tag == MLW_TLV_ENVIRONMENT;
+            im->has_settings = true;
             break;
         case MLW_TLV_ALLOCATOR: im->allocator = tlv_text(r, &t); break;
         case MLW_TLV_STACKS: im->stack_mode = (uint32_t)tlv_number(&t, 0, 4); break;

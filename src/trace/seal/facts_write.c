@@ -102,8 +102,8 @@ static void put_description(struct seal_writer *w, struct section *s, const stru
     put_text(b, m->exe);
     put_text(b, m->allocator);
     put_texts(b, m->command);
-    bytes_put_varint(b, m->environment != NULL);
-    put_texts(b, m->environment);
+    bytes_put_varint(b, m->environment ? FACTS_ENVIRONMENT : m->settings ? FACTS_SETTINGS : 0);
+    put_texts(b, m->settings);
     put_texts(b, m->notes);
     if (m->attached) {
         bytes_put_varint(b, m->before_blocks + 1); /* 0: not known */

@@ -236,11 +236,12 @@ static int describe(struct image_work *g, struct image_facts *f, bool early, uin
     m->comm = early ? NULL : raw->comm;
     m->allocator = raw->allocator;
     m->command = arena_pieces(&g->arena, raw->command, raw->command_bytes);
-    m->environment = raw->has_environment
-                         ? arena_pieces(&g->arena, raw->environment, raw->environment_bytes)
-                         : NULL;
+    m->settings = raw->has_settings
+                      ? arena_pieces(&g->arena, raw->environment, raw->environment_bytes)
+                      : NULL;
+    m->environment = raw->has_environment ? m->settings : NULL;
     const char **texts = arena_alloc(&g->arena, (notes + r->note_count + 2) * sizeof *texts);
-    if (!m->command || !texts || (raw->has_environment && !m->environment))
+    if (!m->command || !texts || (raw->has_settings && !m->settings))
         return no_memory(err);
     if (r->note_count)
         memcpy(texts, r->notes, r->note_count * sizeof *texts);

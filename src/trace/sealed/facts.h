@@ -8,6 +8,9 @@
 #include "sealed.h"
 #include "trace/trace.h"
 
+/* In IMAGE: how much of its environment follows. Earlier readers take the second for none. */
+enum { FACTS_ENVIRONMENT = 1, FACTS_SETTINGS = 2 };
+
 enum seal_fact {
     SEAL_FACT_FILE = 1,  /* of FILE and END: varints and texts */
     SEAL_FACT_IMAGE = 2, /* of IMAGE: varints and texts */

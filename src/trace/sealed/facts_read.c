@@ -167,9 +167,10 @@ static void take_description(struct span *s, struct arena *a, struct image_facts
     m->exe = text(s, a);
     m->allocator = text(s, a);
     m->command = texts(s, a);
-    bool has_environment = span_varint(s) == 1;
-    const char *const *environment = texts(s, a);
-    m->environment = has_environment ? environment : NULL;
+    const uint64_t stored = span_varint(s);
+    const char *const *settings = texts(s, a);
+    m->environment = stored == FACTS_ENVIRONMENT ? settings : NULL;
+    m->settings = stored == FACTS_ENVIRONMENT || stored == FACTS_SETTINGS ? settings : NULL;
     m->notes = texts(s, a);
     m->attached = s->p < s->end && !s->bad;
     if (m->attached) {
