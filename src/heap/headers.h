@@ -29,4 +29,17 @@ static inline bool headers_at(struct headers *h, uint64_t at, uint64_t end, uint
     return true;
 }
 
+/* The end of the fence that begins at `at` and lies below `end`: two chunks of 16 bytes, or three
+ * where glibc had 16 bytes of its old top left, too few for a chunk. 0: there is none. */
+static inline uint64_t headers_fence_end(struct headers *h, uint64_t at, uint64_t end)
+{
+    enum { SHORT = 2, LONG = 3 };
+    uint64_t header[2], n = 0;
+    while (n < LONG && end - at >= (n + 1) * FENCE_BYTES &&
+           headers_at(h, at + n * FENCE_BYTES, end - FENCE_BYTES, header) &&
+           (header[1] | (n ? 0 : PREVIOUS_IN_USE)) == (FENCE_BYTES | PREVIOUS_IN_USE))
+        n++;
+    return n < SHORT ? 0 : at + n * FENCE_BYTES;
+}
+
 #endif

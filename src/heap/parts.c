@@ -1,8 +1,8 @@
 /* parts.c - the parts of a main arena whose memory is not contiguous; see walk.h.
  *
  * Where the break cannot be moved, glibc maps memory for its main arena, a part at a time. Each
- * part begins with a chunk at the start of a page and ends at a page's end, behind a fence of two
- * chunks, or with the top. New mappings join older ones, so that a part may begin on any page.
+ * part begins with a chunk at the start of a page and ends at a page's end, behind a fence, or with
+ * the top. New mappings join older ones, so that a part may begin on any page.
  * Where brk made memory, others may have moved the break, and parts begin anywhere; what others
  * took there while the arena was contiguous counts as the arena's. The parts must add up to what
  * the arena had from the system. */
@@ -35,12 +35,8 @@ static uint64_t part_end(struct parts *p, uint64_t at, uint64_t end)
         if (first ? (header[1] & SIZE_BITS) != PREVIOUS_IN_USE : header[1] & 6)
             return 0;
         if (size == FENCE_BYTES && !first) {
-            const uint64_t behind = at + 2 * FENCE_BYTES;
-            return behind <= end && (p->brk || behind % TARGET_PAGE_BYTES == 0) &&
-                           headers_at(p->headers, at + FENCE_BYTES, end - FENCE_BYTES, header) &&
-                           header[1] == (FENCE_BYTES | PREVIOUS_IN_USE)
-                       ? behind
-                       : 0;
+            const uint64_t behind = headers_fence_end(p->headers, at, end);
+            return p->brk || behind % TARGET_PAGE_BYTES == 0 ? behind : 0;
         }
         if (size < CHUNK_MIN || size & 15 || size > end - at)
             return 0;

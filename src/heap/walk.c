@@ -80,8 +80,10 @@ static int walk_segment(struct chunk_walk *c, struct walk_segment *s, uint64_t t
         size = header[1] & ~(uint64_t)SIZE_BITS;
         if (size < CHUNK_MIN && fence_ends(s, at, size) && size <= FENCE_BYTES &&
             previous != BLOCK_NONE) {
-            if (s->kind == SEGMENT_MAIN)
-                s->end = at + 2 * FENCE_BYTES;
+            if (s->kind == SEGMENT_MAIN) {
+                const uint64_t end = headers_fence_end(&c->headers, at, s->end);
+                s->end = end ? end : at + 2 * FENCE_BYTES;
+            }
             if (!size && s->kind == SEGMENT_HEAP) /* the rest of the old top is no block */
                 b->kind[previous] = BLOCK_OWN;
             reached = at != top;

@@ -92,6 +92,14 @@ class Exact(Checked):
                 p = self.start(tool("victim_breaks"), os.path.join(self.folder, "truth"), how)
                 self.check(p.pid, os.path.join(self.folder, "truth"), 1)
 
+    def test_every_rest_of_a_part(self):
+        """The old top has 16 bytes to spare behind its last chunk, or none, or a chunk's worth: by brk and in mappings."""
+        for kind in 0, 2:
+            with self.subTest(kind=kind):
+                p = self.start(tool("victim_breaks"), os.path.join(self.folder, "truth"), "rests",
+                               env=dict(os.environ, GLIBC_TUNABLES=f"glibc.malloc.hugetlb={kind}"))
+                self.check(p.pid, os.path.join(self.folder, "truth"), 1)
+
     def test_huge_pages(self):
         """Heaps of other sizes, and a main arena of mappings alone. One in eight heaps of 8 MiB begins where one of 64 MiB would."""
         for kind in 1, 2:

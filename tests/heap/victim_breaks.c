@@ -1,8 +1,9 @@
 /* victim_breaks.c - moves the break itself between allocations, so that the main heap lies in
- * parts. Usage: victim_breaks FILE [maze|wall|walled]; FILE as of victim_blocks. maze: what lies
- * between two of the parts looks like blocks from every address on, and leads nowhere. wall: a page
- * comes to lie in the way of the break, so that glibc maps further parts; walled: from the start,
- * and the program moves no break. */
+ * parts. Usage: victim_breaks FILE [maze|wall|walled|rests]; FILE as of victim_blocks. maze: what
+ * lies between two of the parts looks like blocks from every address on, and leads nowhere. wall: a
+ * page comes to lie in the way of the break, so that glibc maps further parts; walled: from the
+ * start, and the program moves no break. rests: the top has each small size once when its part
+ * ends. */
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,6 +32,22 @@ static bool make_wall(void)
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != MAP_FAILED;
 }
 
+/* Leaves so many bytes to the top, and needs more. */
+static size_t end_part(size_t n, size_t rest)
+{
+    enum { LARGE = 64 << 10, LEAST = 32, HEADER = 8 };
+    for (size_t top; (top = mallinfo2().keepcost) != rest;) {
+        size_t bytes = top - rest < LARGE + LEAST ? top - rest : LARGE;
+        if (top < rest + LEAST)
+            bytes = 3 * (size_t)LARGE / 2; /* another part first */
+        kept[n++] = malloc(bytes - HEADER);
+    }
+    if (sbrk(16) == (void *)-1)
+        exit(1);
+    kept[n++] = malloc(3 * LARGE / 2);
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     static char room[1 << 16];
@@ -41,7 +58,10 @@ int main(int argc, char **argv)
     const bool walled = !strcmp(how, "walled");
     if (walled && !make_wall())
         return 1;
-    for (int i = 0; i < ROUNDS; i++) {
+    const bool rests = !strcmp(how, "rests");
+    for (size_t rest = 32; rests && rest <= 112; rest += 16)
+        n = end_part(n, rest);
+    for (int i = 0; !rests && i < ROUNDS; i++) {
         for (int k = 0; k < EACH; k++)
             kept[n++] = malloc((size_t)(k * 7 % 2000 + 1));
         if (!strcmp(how, "maze") && i == ROUNDS / 2)
