@@ -39,6 +39,10 @@ json_object *heap_show_facts(const struct heap_facts *f)
     put_bool(o, "verified", f->verified);
     if (!f->verified)
         put_text(o, "reason", f->reason);
+    if (f->read == HEAP_READ_UNKNOWN)
+        json_object_object_add(o, "read_whole", NULL);
+    else
+        put_bool(o, "read_whole", f->read == HEAP_READ_WHOLE);
     if (*f->note)
         put_text(o, "note", f->note);
     if (f->moment_ns)

@@ -165,7 +165,7 @@ static void doubt_core(struct walk *w, struct target *t)
     if (t->source != TARGET_CORE)
         return;
     if (t->lacking)
-        walk_doubt(w,
+        walk_lacks(w,
                    "the core leaves out %" PRIu64
                    " bytes of writable memory, the first at 0x%" PRIx64
                    ", which may refer to blocks",
@@ -173,7 +173,7 @@ static void doubt_core(struct walk *w, struct target *t)
     for (size_t i = 0; i < t->thread_count; i++) {
         uint64_t fs = t->threads[i].registers.fs_base, own;
         if (!target_peek(t, fs, &own) || own != fs) {
-            walk_doubt(w,
+            walk_lacks(w,
                        "the core lacks the memory of thread %" PRIu32
                        ", which may refer to blocks (gcore leaves out stacks with guard pages of "
                        "glibc 2.42; read the process itself, or a core of the kernel)",
@@ -299,30 +299,30 @@ static void doubt_number(struct reading *r, bool cut, unsigned most, const char 
     if (!cut)
         return;
     target_note(r->t, "it has more %s than the %u that are looked at", what, most);
-    walk_doubt(&r->h->walk, "it has more %s than the %u that are looked at", what, most);
+    walk_lacks(&r->h->walk, "it has more %s than the %u that are looked at", what, most);
 }
 
 /* A process may claim more memory than is read of it. */
 static void doubt_reading(struct reading *r)
 {
     if (r->h->roots.cut)
-        walk_doubt(&r->h->walk, "the process maps its memory so many times that not all of its "
+        walk_lacks(&r->h->walk, "the process maps its memory so many times that not all of its "
                                 "mappings were looked at, which may refer to blocks");
     if (r->t->unasked)
-        walk_doubt(&r->h->walk, "it reserves more memory than this kernel, older than 6.7, can be "
+        walk_lacks(&r->h->walk, "it reserves more memory than this kernel, older than 6.7, can be "
                                 "asked about page by page: not all of it was looked at");
     doubt_number(r, r->t->cut_regions, TARGET_REGIONS_MAX, "mappings");
     doubt_number(r, r->t->cut_threads, TARGET_THREADS_MAX, "threads");
     doubt_number(r, r->t->cut_modules, MODULES_MAX, "programs and libraries");
     if (r->t->unread)
-        walk_doubt(&r->h->walk,
+        walk_lacks(&r->h->walk,
                    "%" PRIu64 " bytes of its memory could not be read, at 0x%" PRIx64
                    " and maybe elsewhere, which may refer to blocks",
                    r->t->unread, r->t->unread_at);
     if (!r->t->cut)
         return;
     target_note(r->t, "not all of its files were read where their pages are not in memory");
-    walk_doubt(&r->h->walk,
+    walk_lacks(&r->h->walk,
                "it maps more of files than the %d MiB that are read where their pages are not in "
                "memory",
                TARGET_FILE_BYTES_MOST >> 20);
@@ -392,6 +392,7 @@ static int state_facts(struct reading *r)
                              .source = sources[r->t->source],
                              .stopped_ns = r->t->stopped_ns + r->stopped_ns,
                              .verified = w->verified,
+                             .read = w->lacks ? HEAP_READ_PART : HEAP_READ_WHOLE,
                              .reason = h->reason,
                              .note = h->note,
                              .allocator = h->allocator,

@@ -50,11 +50,18 @@ struct heap_arena {
     uint64_t top_bytes; /* of free_bytes, at the end */
 };
 
+enum heap_read {
+    HEAP_READ_UNKNOWN, /* of a heap that an earlier version saved */
+    HEAP_READ_PART,    /* some memory that may hold blocks, or refer to them, was not read */
+    HEAP_READ_WHOLE
+};
+
 struct heap_facts {
     uint32_t pid;       /* 0: not known */
     const char *source; /* "snapshot", "stopped", "core" */
     uint64_t stopped_ns;
-    bool verified;
+    bool verified; /* not of a heap that was read in part */
+    enum heap_read read;
     const char *reason;    /* why not verified; "" */
     const char *note;      /* about the target; "" */
     const char *allocator; /* file that holds it */

@@ -82,6 +82,24 @@ static int put_section(FILE *file, uint32_t section, struct packing *p, uint64_t
     return packing_write(file, section, p, err);
 }
 
+/* Verified: one number, of which earlier versions knew the first two. */
+enum { SAVED_UNVERIFIED, SAVED_VERIFIED, SAVED_PART, SAVED_WHOLE };
+
+static uint64_t verified_of(const struct heap_facts *f)
+{
+    return f->verified                  ? SAVED_VERIFIED
+           : f->read == HEAP_READ_PART  ? SAVED_PART
+           : f->read == HEAP_READ_WHOLE ? SAVED_WHOLE
+                                        : SAVED_UNVERIFIED;
+}
+
+static enum heap_read read_of(uint64_t saved)
+{
+    return saved == SAVED_UNVERIFIED ? HEAP_READ_UNKNOWN
+           : saved == SAVED_PART     ? HEAP_READ_PART
+                                     : HEAP_READ_WHOLE;
+}
+
 static void put_facts(struct packing *p, const struct heap_facts *f)
 {
     uint64_t source = 0;
@@ -89,7 +107,7 @@ static void put_facts(struct packing *p, const struct heap_facts *f)
         source++;
     packing_number(p, f->pid);
     packing_number(p, source);
-    packing_number(p, f->verified);
+    packing_number(p, verified_of(f));
     packing_number(p, f->resident_known);
     packing_number(p, f->only_recorded);
     packing_text(p, f->reason);
@@ -218,7 +236,9 @@ static int get_facts(struct packing *p, struct heap *h)
     *f = (struct heap_facts){0};
     f->pid = (uint32_t)packing_get_below(p, UINT32_MAX);
     f->source = sources[packing_get_below(p, 2)];
-    f->verified = h->walk.verified = packing_get_below(p, 1);
+    const uint64_t verified = packing_get_below(p, SAVED_WHOLE);
+    f->verified = h->walk.verified = verified == SAVED_VERIFIED;
+    f->read = read_of(verified);
     f->resident_known = packing_get_below(p, 1);
     f->only_recorded = packing_get_below(p, 1);
     packing_get_text(p, h->reason, sizeof h->reason);

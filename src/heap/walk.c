@@ -20,14 +20,27 @@ enum {
     LEAP_EFFORT = 1 << 14
 };
 
-void walk_doubt(struct walk *w, const char *format, ...)
+static void doubt(struct walk *w, const char *format, va_list ap)
 {
     w->verified = false;
-    if (*w->reason)
-        return;
+    if (!*w->reason)
+        vsnprintf(w->reason, sizeof w->reason, format, ap);
+}
+
+void walk_doubt(struct walk *w, const char *format, ...)
+{
     va_list ap;
     va_start(ap, format);
-    vsnprintf(w->reason, sizeof w->reason, format, ap);
+    doubt(w, format, ap);
+    va_end(ap);
+}
+
+void walk_lacks(struct walk *w, const char *format, ...)
+{
+    va_list ap;
+    w->lacks = true;
+    va_start(ap, format);
+    doubt(w, format, ap);
     va_end(ap);
 }
 
@@ -66,7 +79,7 @@ static int walk_segment(struct chunk_walk *c, struct walk_segment *s, uint64_t t
     c->fenced = false;
     while (at < s->end) {
         if (!headers_at(&c->headers, at, s->end, header)) {
-            walk_doubt(w, "the memory of the heap at 0x%" PRIx64 " cannot be read", at);
+            walk_lacks(w, "the memory of the heap at 0x%" PRIx64 " cannot be read", at);
             break;
         }
         bool in_use = header[1] & PREVIOUS_IN_USE;

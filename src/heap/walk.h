@@ -54,10 +54,10 @@ struct walk {
     uint64_t exact_blocks, exact_bytes;
     uint64_t exact_left_out; /* that overlap others, or are smaller than this tool looks at */
     uint64_t sampled_blocks, sampled_bytes; /* of the exact ones: of a library that samples */
-    uint64_t pool_bytes; /* of Python's pools: exact_bytes, free blocks and headers */
-    uint64_t caches;     /* of threads, found */
-    bool verified;
-    char reason[256]; /* why not verified */
+    uint64_t pool_bytes;  /* of Python's pools: exact_bytes, free blocks and headers */
+    uint64_t caches;      /* of threads, found */
+    bool verified, lacks; /* lacks: some of the memory was not read */
+    char reason[256];     /* why not verified */
 };
 
 /* sampled: blocks of which some may lie elsewhere. threads: that may read at once. Fills *w;
@@ -71,6 +71,8 @@ void walk_release(struct walk *w);
 
 /* For the parts of the walk: notes the first reason why the heap is not verified. */
 void walk_doubt(struct walk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same where memory was not read. */
+void walk_lacks(struct walk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int walk_add_segment(struct walk *w, const struct walk_segment *s);
 
 /* parts.c: adds the segments of a main arena that is not contiguous, once those of other arenas are

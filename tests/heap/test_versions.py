@@ -5,6 +5,7 @@ corpus/versions/NAME.core.xz is a kernel's core of victim_blocks with two thread
 libc, in a directory of its own that is its root, with a stack limit of 128 KB and a coredump_filter of 0x31.
 """
 import glob
+import json
 import lzma
 import os
 import struct
@@ -67,7 +68,7 @@ class Versions(Checked):
                 core = self.core(self.stored(name))
                 self.check(core, os.path.join(CORPUS, name + ".truth"), 2, own=3, cached_mapped="large" in name)
                 document = self.heap_json(core)
-                self.assertTrue(document["verified"])
+                self.assertEqual((document["verified"], document["read_whole"]), (True, True))
                 self.assertEqual((document["unreachable_blocks"], document["unreachable"]), (0, []))
 
     def not_verified(self, data, reason):
@@ -75,6 +76,11 @@ class Versions(Checked):
         self.assertIn("could not be verified", done.stderr)
         self.assertRegex(done.stdout, f'"verified":false,"reason":"[^"]*{reason}')
         self.assertNotIn('"unreachable_blocks"', done.stdout)
+        self.assertIs(json.loads(done.stdout)["read_whole"], False)
+        saved = os.path.join(self.folder, "saved.mlh")
+        self.heap("-o", saved, os.path.join(self.folder, "core"))
+        again = self.heap_json(saved)
+        self.assertEqual((again["verified"], again["read_whole"]), (False, False))
 
     def test_a_stack_of_zeros(self):
         """gcore leaves zeros behind a page that it cannot read: the guard that glibc 2.42 puts into a stack's mapping."""

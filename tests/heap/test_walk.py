@@ -124,6 +124,10 @@ class Exact(Checked):
         p = self.start(tool("victim_breaks"), os.path.join(self.folder, "truth"), "maze")
         _, rest = self.blocks(p.pid)
         self.assertRegex(rest["verified"], "^0 where the main heap goes on behind 0x[0-9a-f]+ is not known")
+        saved = os.path.join(self.folder, "maze.mlh")
+        self.heap("-o", saved, str(p.pid))
+        document = self.heap_json(saved)  # nothing is missing
+        self.assertEqual((document["verified"], document["read_whole"]), (False, True))
 
     def test_guarded(self):
         """Pages of blocks are guarded, as those of coroutines' stacks: what lies above them is read."""

@@ -20,7 +20,7 @@ static int held(const char *allocator, const char *tunables, uint64_t usable)
         "A=GLIBC_TUNABLES=glibc.malloc.tcache_count=3:glibc.malloc.tcache_count=3", tunables, NULL};
     struct trace_thread thread = {0};
     const struct trace_image image = {
-        .allocator = allocator, .environment = environment, .threads = &thread, .thread_count = 1};
+        .allocator = allocator, .settings = environment, .threads = &thread, .thread_count = 1};
     bool failed;
     struct tcache *t = tcache_new(&image, &failed);
     assert_false(failed);
