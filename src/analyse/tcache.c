@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "model/tunables.h"
 #include "glibc/versions.h"
 
 #define BINS      GLIBC_SMALL_BINS
@@ -27,28 +28,22 @@ struct tcache {
 };
 
 /* A tunable of the recorded environment, where glibc takes it: the last that is set counts. */
-static bool tunable(const struct trace_image *image, const char *name, uint64_t *value)
+static bool find_tunable(const struct trace_image *image, const char *name, uint64_t *value)
 {
-    static const char variable[] = "GLIBC_TUNABLES=", first[] = "glibc.malloc.";
     const size_t n = strlen(name);
+    struct tunable one;
     bool found = false;
-    for (const char *const *v = image->settings; v && *v; v++) {
-        /* glibc cuts the value at its colons in place: the rest looks like other variables */
-        const bool whole = !strncmp(*v, variable, sizeof variable - 1);
-        if (!whole && strncmp(*v, first, sizeof first - 1) != 0)
-            continue;
-        for (const char *at = whole ? *v + sizeof variable - 1 : *v; at; at = strchr(at, ':')) {
-            at += *at == ':';
-            if (strncmp(at, name, n) != 0 || at[n] != '=')
+    for (const char *const *v = image->settings; v && *v; v++)
+        for (const char *at = tunables_of(*v); tunables_next(&at, &one);) {
+            if (one.name_bytes != n || memcmp(one.name, name, n) != 0)
                 continue;
             char *end;
-            const uint64_t number = strtoull(at + n + 1, &end, 0);
-            if (end == at + n + 1 || (*end && *end != ':'))
+            const uint64_t number = strtoull(one.value, &end, 0);
+            if (end == one.value || (*end && *end != ':'))
                 continue;
             *value = number;
             found = true;
         }
-    }
     return found;
 }
 
@@ -62,9 +57,9 @@ static bool bounds(const struct trace_image *image, uint64_t *depth, uint64_t *m
         return false;
     *depth = known->cache.depth;
     *most_bytes = GLIBC_SMALL_MOST;
-    if (tunable(image, "glibc.malloc.tcache_count", &n) && n <= known->cache.depth_most)
+    if (find_tunable(image, "tcache_count", &n) && n <= known->cache.depth_most)
         *depth = n;
-    if (tunable(image, "glibc.malloc.tcache_max", &n)) {
+    if (find_tunable(image, "tcache_max", &n)) {
         if (n <= GLIBC_SMALL_MOST - 8) /* of what the program asks for */
             *most_bytes = n + 8 <= SMALLEST ? SMALLEST : (n + 8 + ALIGNMENT - 1) & ~15ull;
         else if (known->large_caches)

@@ -1,6 +1,7 @@
 #include "model/threshold.h"
 
 #include "base/array.h"
+#include "model/tunables.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,34 +41,21 @@ static void set(struct threshold *t, const char *name, size_t name_bytes, const 
     }
 }
 
-static const char *after(const char *text, const char *prefix)
-{
-    size_t n = strlen(prefix);
-    return strncmp(text, prefix, n) == 0 ? text + n : NULL;
-}
-
 static void read_environment(struct threshold *t, const char *const *environment, uint64_t *bytes)
 {
     static const char *const old[][2] = {{"MALLOC_MMAP_THRESHOLD_=", "mmap_threshold"},
                                          {"MALLOC_TRIM_THRESHOLD_=", "trim_threshold"},
                                          {"MALLOC_TOP_PAD_=", "top_pad"},
                                          {"MALLOC_MMAP_MAX_=", "mmap_max"}};
-    const char *const prefix = "glibc.malloc.";
     for (; *environment; environment++) {
-        /* glibc cuts the value at its colons in place: the rest looks like other variables */
-        const char *p = after(*environment, "GLIBC_TUNABLES=");
-        if (!p && after(*environment, prefix))
-            p = *environment;
-        for (size_t i = 0; i < sizeof old / sizeof *old; i++)
-            if (after(*environment, old[i][0]))
-                set(t, old[i][1], strlen(old[i][1]), after(*environment, old[i][0]), bytes);
-        while (p && *p) { /* NAME=VALUE:NAME=VALUE */
-            size_t n = strcspn(p, ":");
-            const char *name = after(p, prefix), *equals = memchr(p, '=', n);
-            if (name && equals && equals > name)
-                set(t, name, (size_t)(equals - name), equals + 1, bytes);
-            p += n + (p[n] != 0);
+        struct tunable tunable;
+        for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
+            const char *const value = tunables_after(*environment, old[i][0]);
+            if (value)
+                set(t, old[i][1], strlen(old[i][1]), value, bytes);
         }
+        for (const char *at = tunables_of(*environment); tunables_next(&at, &tunable);)
+            set(t, tunable.name, tunable.name_bytes, tunable.value, bytes);
     }
 }
 
