@@ -7,40 +7,45 @@
 #include "format/settings.h"
 #include "preload/guest/bindings.h"
 
-void describe_put(struct tlvs *t, unsigned tag, const void *data, size_t n)
+/* The head of one whose n bytes lie behind it already. Its room holds it, padding included. */
+static void put_head(struct tlvs *t, unsigned tag, size_t n)
 {
-    size_t padded = (n + 7) & ~(size_t)7;
-    if ((size_t)(t->end - t->at) < 8 + padded)
-        return;
-    uint32_t length = (uint32_t)n;
-    uint16_t tag16 = (uint16_t)tag;
-    memset(t->at, 0, 8 + padded);
+    const uint32_t length = (uint32_t)n;
+    const uint16_t tag16 = (uint16_t)tag;
+    const size_t padded = (n + 7) & ~(size_t)7;
+    memset(t->at, 0, 8);
     memcpy(t->at, &tag16, 2);
     memcpy(t->at + 4, &length, 4);
-    memcpy(t->at + 8, data, n);
+    memset(t->at + 8 + n, 0, padded - n);
     t->at += 8 + padded;
+}
+
+/* For bytes that come from a file, up to their padding; 0: there is none. */
+static size_t room_behind_head(const struct tlvs *t)
+{
+    const size_t left = (size_t)(t->end - t->at);
+    return left > 64 ? left - 16 : 0;
+}
+
+void describe_put(struct tlvs *t, unsigned tag, const void *data, size_t n)
+{
+    if ((size_t)(t->end - t->at) < 8 + ((n + 7) & ~(size_t)7))
+        return;
+    memcpy(t->at + 8, data, n);
+    put_head(t, tag, n);
 }
 
 static void put_file(struct tlvs *t, unsigned tag, const char *path)
 {
-    long fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    long fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0), r;
     if (fd < 0)
         return;
-    if (t->end - t->at > 64) {
-        uint8_t *data = t->at + 8;
-        size_t room = (size_t)(t->end - data) - 8, n = 0;
-        long r;
-        while (n < room && (r = sys_read((int)fd, data + n, room - n)) > 0)
-            n += (size_t)r;
-        uint32_t length = (uint32_t)n;
-        uint16_t tag16 = (uint16_t)tag;
-        memset(t->at, 0, 8);
-        memcpy(t->at, &tag16, 2);
-        memcpy(t->at + 4, &length, 4);
-        size_t padded = (n + 7) & ~(size_t)7;
-        memset(data + n, 0, padded - n);
-        t->at = data + padded;
-    }
+    const size_t room = room_behind_head(t);
+    size_t n = 0;
+    while (n < room && (r = sys_read((int)fd, t->at + 8 + n, room - n)) > 0)
+        n += (size_t)r;
+    if (room)
+        put_head(t, tag, n);
     sys_close((int)fd);
 }
 
@@ -53,7 +58,7 @@ static void put_settings(struct tlvs *t)
     if (fd < 0)
         return;
     uint8_t *const data = t->at + 8;
-    const size_t room = (size_t)(t->end - t->at) > 64 ? (size_t)(t->end - data) - 8 : 0;
+    const size_t room = room_behind_head(t);
     size_t n = 0, start = 0, at = 0; /* start: of the variable in data; at: bytes of it that came */
     bool skips = false, fits = room > 0;
     long r;
@@ -75,16 +80,8 @@ static void put_settings(struct tlvs *t)
             fits = n < room;
         }
     sys_close((int)fd);
-    if (!fits || r < 0)
-        return;
-    const uint32_t length = (uint32_t)start;
-    const uint16_t tag = MLW_TLV_SETTINGS;
-    const size_t padded = (start + 7) & ~(size_t)7;
-    memset(t->at, 0, 8);
-    memcpy(t->at, &tag, 2);
-    memcpy(t->at + 4, &length, 4);
-    memset(data + start, 0, padded - start);
-    t->at = data + padded;
+    if (fits && r >= 0)
+        put_head(t, MLW_TLV_SETTINGS, start);
 }
 
 void describe_process(bool with_environment)

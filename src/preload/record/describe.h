@@ -14,8 +14,8 @@ struct tlvs {
 /* Appends one; nothing, where it has no room. */
 HIDDEN void describe_put(struct tlvs *t, unsigned tag, const void *data, size_t n);
 
-/* What a child of fork has in common with its parent, gathered once: recorder.description. Without
- * the environment, of that only the settings of allocators. */
+/* Gathers once what a child of fork has in common with its parent: recorder.description. Without
+ * the environment, only the settings of allocators in it. */
 HIDDEN void describe_process(bool with_environment);
 
 #endif
