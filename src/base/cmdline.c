@@ -72,16 +72,22 @@ bool cmdline_is_renamed(const char *comm, const char *exe, const char *const *co
            !is_of(comm, command && command[0] ? command[1] : NULL);
 }
 
+void cmdline_append_comm(struct buffer *b, const char *exe, const char *const *command,
+                         const char *const *title, const char *comm)
+{
+    if (!cmdline_is_renamed(comm, exe, command) || !cmdline_is_renamed(comm, exe, title))
+        return;
+    buffer_append_text(b, " (");
+    buffer_append_text(b, comm);
+    buffer_append_char(b, ')');
+}
+
 void cmdline_append_now(struct buffer *b, const char *exe, const char *const *command,
                         const char *const *title, const char *comm, bool brief)
 {
     const char *const *now = title && title[0] ? title : command;
     cmdline_append(b, exe, now, brief);
-    if (cmdline_is_renamed(comm, exe, command) && cmdline_is_renamed(comm, exe, now)) {
-        buffer_append_text(b, " (");
-        buffer_append_text(b, comm);
-        buffer_append_char(b, ')');
-    }
+    cmdline_append_comm(b, exe, command, now, comm);
 }
 
 const char **cmdline_split(const char *text, size_t bytes)

@@ -27,13 +27,18 @@ const char *cmdline_name(const char *exe, const char *const *command);
  * none. */
 void cmdline_append(struct buffer *b, const char *exe, const char *const *command, bool brief);
 
-/* The same as `ps` shows it now: of `title` (the arguments as they stand now; NULL: as before),
- * with a name that the program gave to itself in brackets behind it. */
+/* A name that the program gave to itself, in parentheses behind a blank; nothing, where `comm` is
+ * none by its arguments as they were and as they stand now (`title`). */
+void cmdline_append_comm(struct buffer *b, const char *exe, const char *const *command,
+                         const char *const *title, const char *comm);
+
+/* The arguments as `ps` shows them now: of `title` (as they stand now; NULL: as before), with such
+ * a name behind them. */
 void cmdline_append_now(struct buffer *b, const char *exe, const char *const *command,
                         const char *const *title, const char *comm, bool brief);
 
-/* Whether `comm`, as /proc/PID/comm has it without its line end, is a name that the program gave to
- * itself (prctl): neither that of its file, nor one of its first two arguments (a script is the
+/* True: `comm`, as /proc/PID/comm has it without its line end, is a name that the program gave to
+ * itself (prctl), neither that of its file, nor one of its first two arguments (a script is the
  * second). */
 bool cmdline_is_renamed(const char *comm, const char *exe, const char *const *command);
 

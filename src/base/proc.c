@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +110,15 @@ ssize_t proc_read(pid_t pid, const char *name, char *to, size_t room)
     to[n] = 0;
     errno = number;
     return got < 0 && !n ? -1 : (ssize_t)n;
+}
+
+size_t proc_called(pid_t pid, char *arguments, size_t room, char *comm, size_t comm_room)
+{
+    const ssize_t n = proc_read(pid, "cmdline", arguments, room);
+    if (n <= 0 || proc_read(pid, "comm", comm, comm_room) <= 0)
+        return 0;
+    comm[strcspn(comm, "\n")] = 0;
+    return (size_t)n;
 }
 
 /* ---- maps ---- */
@@ -241,6 +251,12 @@ bool proc_is_zombie(pid_t pid)
     if (proc_read(pid, "status", status, sizeof status) > 0)
         proc_status_numbers(status, "Threads:", &threads, 1);
     return threads <= 1;
+}
+
+bool proc_fd_has_ended(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) > 0;
 }
 
 bool proc_has_ended(pid_t pid) { return (kill(pid, 0) && errno == ESRCH) || proc_is_zombie(pid); }

@@ -31,6 +31,11 @@ ssize_t proc_link(pid_t pid, const char *name, char *to, size_t room);
  * empty text. */
 ssize_t proc_read(pid_t pid, const char *name, char *to, size_t room);
 
+/* The arguments of the process as they stand now, each with its NUL, cut at room - 1 bytes, and the
+ * kernel's name of it, without a line end; how many bytes of arguments. 0, and neither: it has
+ * ended, or has none. */
+size_t proc_called(pid_t pid, char *arguments, size_t room, char *comm, size_t comm_room);
+
 /* ---- /proc/PID/maps ---- */
 
 /* Memory of the kernel's pool of huge pages that is of no file has this name. */
@@ -86,6 +91,8 @@ unsigned proc_status_numbers(const char *text, const char *name, unsigned long *
 bool proc_is_zombie(pid_t pid);
 /* It is one, or there is no such process. */
 bool proc_has_ended(pid_t pid);
+/* The same of the process of a pidfd. */
+bool proc_fd_has_ended(int fd);
 
 /* ---- /proc/PID/smaps_rollup ---- */
 

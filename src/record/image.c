@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,9 +120,8 @@ void image_look(struct recording *r, struct image *m, uint64_t now_ns)
 bool image_has_ended(struct recording *r, const struct image *m, uint64_t now_ns)
 {
     struct trust_process who;
-    struct pollfd p = {.fd = m->pidfd, .events = POLLIN};
     if (m->pidfd >= 0)
-        return poll(&p, 1, 0) > 0;
+        return proc_fd_has_ended(m->pidfd);
     return !find_process(&r->finder, &r->shm, m->entry, now_ns, &who) && !r->finder.blind;
 }
 
@@ -188,22 +186,20 @@ static bool ask_another(const struct recording *r, struct image *m, struct mlw_r
     return statm_read(m->statm, r->page_bytes, s);
 }
 
-/* What the process is called by now. Of one that has ended the kernel says nothing, or its file's
- * name alone: the earlier answer stays. */
+/* Title and name as they are now. Of a process that has ended the kernel says nothing, or its
+ * file's name alone: the earlier ones stay. */
 static void look_called(struct image *m, uint64_t now_ns)
 {
-    char text[IMAGE_TITLE_BYTES], comm[64];
+    char text[sizeof m->title], comm[sizeof m->comm];
     if (m->called_ns && now_ns - m->called_ns < CALLED_NS)
         return;
     m->called_ns = now_ns;
-    const ssize_t n = proc_read(m->pid, "cmdline", text, sizeof text);
-    if (n <= 0 || proc_read(m->pid, "comm", comm, sizeof comm) <= 0 ||
-        __atomic_load_n(&m->entry->end_how, __ATOMIC_ACQUIRE) == MLW_END_EXEC)
+    const size_t n = proc_called(m->pid, text, sizeof text, comm, sizeof comm);
+    if (!n || __atomic_load_n(&m->entry->end_how, __ATOMIC_ACQUIRE) == MLW_END_EXEC)
         return; /* the last: that may be the next program's */
-    memcpy(m->title, text, (size_t)n);
-    m->title_bytes = (size_t)n;
-    comm[strcspn(comm, "\n")] = 0;
-    snprintf(m->comm, sizeof m->comm, "%.*s", (int)sizeof m->comm - 1, comm);
+    memcpy(m->title, text, n);
+    m->title_bytes = n;
+    memcpy(m->comm, comm, sizeof comm);
 }
 
 void image_sample(struct recording *r, struct image *m, uint64_t now_ns)

@@ -101,7 +101,7 @@ struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns);
 /* Descriptors that a look at a process takes for a moment, and more to spare. */
 enum { IMAGE_LOOK_FILES = 5 };
 
-/* Whether the process is known to have ended. */
+/* True: the process is known to have ended. */
 bool image_has_ended(struct recording *r, const struct image *m, uint64_t now_ns);
 
 /* Without a pidfd: looks again for the process, and whether it is there. */

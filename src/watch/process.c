@@ -1,7 +1,6 @@
 #include "watch/process.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +22,8 @@ static uint32_t state_of(const struct watch_process *p) { return p->segment.head
 
 static bool is_gone(const struct watch_process *p)
 {
-    struct pollfd gone = {.fd = p->pidfd, .events = POLLIN};
     if (p->pidfd >= 0)
-        return poll(&gone, 1, 0) > 0;
+        return proc_fd_has_ended(p->pidfd);
     if (!p->elsewhere)
         return !p->who.pid || trust_process_has_ended(&p->who);
     return p->segment.head.held ? !held_by_other(p->segment.fd) : state_of(p) == MLW_WATCH_EXITED;
@@ -363,23 +361,20 @@ static uint64_t last_sign(const struct watch_process *p)
     return last;
 }
 
-/* What it is called now. Of one that has ended, or is another program by now, the earlier answer
- * stays. */
+/* Title and name as they are now. Where the process has ended, or is another program by now, the
+ * earlier ones stay. */
 static void look_called(struct watch_process *p)
 {
-    char text[1024], comm[64];
+    char text[1024], comm[sizeof p->comm];
     if (p->life != WATCH_RUNNING || !p->who.pid || p->exec_seen_ns)
         return;
-    const ssize_t n = proc_read(p->who.pid, "cmdline", text, sizeof text);
-    if (n <= 0 || proc_read(p->who.pid, "comm", comm, sizeof comm) <= 0 || is_gone(p))
-        return;
-    const char **title = cmdline_split(text, (size_t)n);
+    const size_t n = proc_called(p->who.pid, text, sizeof text, comm, sizeof comm);
+    const char **const title = n && !is_gone(p) ? cmdline_split(text, n) : NULL;
     if (!title)
         return;
     free(p->title);
     p->title = title;
-    comm[strcspn(comm, "\n")] = 0;
-    snprintf(p->comm, sizeof p->comm, "%.*s", (int)sizeof p->comm - 1, comm);
+    memcpy(p->comm, comm, sizeof comm);
 }
 
 int process_look(struct watch_process *p, struct error *err)
@@ -455,9 +450,7 @@ const char *watch_process_title(const struct watch_process *p, char *to, size_t 
         cmdline_append(&b, p->stacks.image.exe, p->title, true);
     else
         buffer_append_text(&b, watch_process_name(p));
-    if (cmdline_is_renamed(p->comm, p->stacks.image.exe, p->stacks.image.command) &&
-        cmdline_is_renamed(p->comm, p->stacks.image.exe, p->title))
-        buffer_printf(&b, " (%s)", p->comm);
+    cmdline_append_comm(&b, p->stacks.image.exe, p->stacks.image.command, p->title, p->comm);
     snprintf(to, room, "%s", buffer_text(&b));
     buffer_release(&b);
     return to;

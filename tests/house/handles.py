@@ -26,7 +26,7 @@ BY_ID = {
         "probe/arenas_now.h": "arenas_now",
     },
     "files of /proc as text, which is a claim and is checked against the handle": {
-        "base/proc.h": "proc_open proc_open_memory proc_stream proc_link proc_read proc_maps_open proc_stat proc_proportional_bytes proc_environ proc_has_ended "
+        "base/proc.h": "proc_open proc_open_memory proc_stream proc_link proc_read proc_called proc_maps_open proc_stat proc_proportional_bytes proc_environ proc_has_ended "
                        "proc_is_zombie",
         "base/present.h": "present_open",
         "record/smaps.h": "smaps_read",

@@ -1,7 +1,6 @@
 #include "raw.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "carried.h"
+#include "base/proc.h"
 #include "trust/file.h"
 
 #define WINDOW (1u << 20)
@@ -580,11 +580,11 @@ static bool lives(pid_t pid)
 {
     if (kill(pid, 0) && errno != EPERM)
         return false;
-    struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
-    if (p.fd < 0)
+    const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0)
         return true;
-    bool dead = poll(&p, 1, 0) > 0;
-    close(p.fd);
+    const bool dead = proc_fd_has_ended(fd);
+    close(fd);
     return !dead;
 }
 
