@@ -10,19 +10,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+static void fill_taken(sigset_t *set)
+{
+    sigemptyset(set);
+    for (const int *s = (const int[]){SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, 0}; *s; s++)
+        sigaddset(set, *s);
+}
 
 static void block(sigset_t *before)
 {
     sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGQUIT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
+    fill_taken(&set);
     sigprocmask(SIG_BLOCK, &set, before);
+}
+
+int signals_open(void)
+{
+    sigset_t set;
+    fill_taken(&set);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 void signals_block(void) { block(NULL); }

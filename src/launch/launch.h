@@ -22,6 +22,8 @@ struct signals_before {
 /* Blocks SIGCHLD, SIGINT, SIGQUIT, SIGTERM and SIGHUP, for a loop that reads them from a signalfd;
  * ignores SIGPIPE and SIGXFSZ. */
 void signals_take(struct signals_before *before);
+/* A descriptor from which the loop reads them. -1 with errno. */
+int signals_open(void);
 void signals_restore(const struct signals_before *before);
 /* The blocked signals act as they did before, for work that has no loop and leaves nothing behind;
  * signals_block: until here. */

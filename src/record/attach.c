@@ -85,8 +85,7 @@ static void wait_for_end(struct attach *a, int signals)
 
 static bool has_ended(const struct attach *a)
 {
-    struct pollfd gone = {.fd = a->pidfd, .events = POLLIN};
-    return a->pidfd >= 0 && poll(&gone, 1, 0) > 0;
+    return a->pidfd >= 0 && proc_fd_has_ended(a->pidfd);
 }
 
 /* The path of its program. */
@@ -219,11 +218,7 @@ int record_attach(const struct attach_options *o, struct record_result *result, 
     a->output = a->place.dir = -1;
     a->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)o->pid, 0);
     signals_take(&a->before);
-    sigset_t set;
-    sigemptyset(&set);
-    for (const int *s = (const int[]){SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, 0}; *s; s++)
-        sigaddset(&set, *s);
-    const int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    const int signals = signals_open();
     char exe[4096];
     name_of(o->pid, exe, sizeof exe);
     int status =

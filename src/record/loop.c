@@ -517,13 +517,9 @@ static void end_all(struct watch *w, struct loop_result *result)
 
 int loop_open(struct loop_descriptors *d, struct error *err)
 {
-    sigset_t set;
     int spare[IMAGE_LOOK_FILES], n = 0;
-    sigemptyset(&set);
-    for (const int *s = (const int[]){SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, 0}; *s; s++)
-        sigaddset(&set, *s);
     d->epoll = epoll_create1(EPOLL_CLOEXEC);
-    d->signals = d->epoll < 0 ? -1 : signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    d->signals = d->epoll < 0 ? -1 : signals_open();
     while (d->signals >= 0 && n < IMAGE_LOOK_FILES &&
            (spare[n] = fcntl(d->signals, F_DUPFD_CLOEXEC, 0)) >= 0)
         n++;
