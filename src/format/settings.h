@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether `entry`, NAME=VALUE of at least the first MLW_SETTING_BYTES bytes, or ended by NUL, is
- * one. */
+/* `entry` is NAME=VALUE, of which the first MLW_SETTING_BYTES bytes are there, or all with their
+ * NUL. True: it is a setting. */
 #define MLW_SETTING_BYTES 16u
 static inline __attribute__((unused)) bool mlw_is_setting(const char *entry)
 {

@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
 
-/* Of PROCMAP_QUERY. */
+/* PROCMAP_QUERY and its flags. */
 enum { QUERY_EXECUTABLE = 4, QUERY_NEXT = 16, QUERY_OF_FILE = 32 };
 struct mapping_query {
     uint64_t size, flags, address;

@@ -6,8 +6,8 @@
  * and believed when they agree. What the main arena has besides the program break its recorder has
  * said; stacks are of stacks.h. Everything read is hostile: it is bounded, and decides only what
  * memory is called. One thread. */
-#ifndef MALLOW_RECORD_HEAPS_H
-#define MALLOW_RECORD_HEAPS_H
+#ifndef MALLOW_RECORD_PLACES_H
+#define MALLOW_RECORD_PLACES_H
 
 #include "base/error.h"
 #include "format/session.h"
@@ -18,13 +18,11 @@ struct places {
     size_t n, room;
 };
 
-/* Of the process of the handle, which must stay open: fills hints->places and what belongs to it;
- * heaps when entry says how large they are. Leaves them without memory. *h keeps its memory for
- * the next time. text: of /proc/PID/smaps. The descriptors that it needs stay open until
- * places_end.
- */
 struct handle;
 struct places_reading;
+/* Fills hints->places and what belongs to it, of the process of the handle, which must stay open;
+ * heaps when entry says how large they are. Leaves them without memory. *h keeps its memory for the
+ * next time. text: of /proc/PID/smaps. The descriptors that it needs stay open until places_end. */
 struct places_reading *places_begin(struct places *h, const struct handle *handle,
                                     const struct mlw_process *entry, const char *text, size_t n,
                                     struct smaps_hints *hints);

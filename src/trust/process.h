@@ -30,11 +30,11 @@ int trust_process(pid_t pid, struct trust_process *p, struct error *err);
 /* Every process there is, until each() returns false. Returns how many were shown. */
 unsigned trust_processes(bool (*each)(void *arg, const struct trust_process *p), void *arg);
 
-/* Whether it still runs, or is a zombie: not another process of its id. False, too, when it cannot
- * be looked at. */
+/* True: it still runs, or is a zombie, and is not another process of its id. False, too, when it
+ * cannot be looked at. */
 bool trust_process_lives(const struct trust_process *p);
 
-/* Whether it is known to run no more: not when it cannot be looked at. */
+/* True: it is known to run no more. False, too, when it cannot be looked at. */
 bool trust_process_has_ended(const struct trust_process *p);
 
 /* Nothing but this user and group: no capabilities, and no other id to change to. */

@@ -60,7 +60,6 @@ class Table:
         self.work = tempfile.mkdtemp(prefix="mallow-versions-")
         self.victims = {}
         self.notes = []
-        self.failed = 0
 
     def victim(self, glibc):
         """Programs of glibc 2.34 and later do not load on earlier ones, nor do their libraries."""
