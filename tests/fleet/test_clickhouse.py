@@ -6,7 +6,6 @@ import json
 import os
 import random
 import shutil
-import socket
 import sqlite3
 import struct
 import subprocess
@@ -17,7 +16,9 @@ import unittest
 import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(1, os.path.join(sys.path[0], "..", "truth"))
 import test_fleet as fleet  # noqa: E402
+from ports import free_ports  # noqa: E402
 from test_fleet import ALL, MALLOW, run  # noqa: E402
 
 LONG = bool(os.environ.get("MALLOW_LONG"))
@@ -36,14 +37,6 @@ USERS = """<?xml version="1.0"?>
 <users><default><password></password><networks><ip>127.0.0.1</ip></networks><profile>default</profile>
 <quota>default</quota></default></users><quotas><default></default></quotas></yandex>
 """
-
-
-def free_ports(n):
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [s.getsockname()[1] for s in held]
-    for s in held:
-        s.close()
-    return ports
 
 
 class Servers:

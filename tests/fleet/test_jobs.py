@@ -14,6 +14,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
+from ports import free_ports  # noqa: E402
+
 MALLOW, SOURCE = sys.argv[1:3]
 OPTIONS = ["--repeat", "2", "--alloc", "glibc"]
 TWO = ["--repeat", "4", "--alloc", "glibc,jemalloc"]
@@ -55,14 +58,6 @@ def missing():
     if lacking:
         return f"{', '.join(lacking)} not here; scripts/dependencies check installs Slurm where there is a package"
     return None if os.getuid() == 0 else "only root starts a cluster"
-
-
-def free_ports(n):
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [s.getsockname()[1] for s in held]
-    for s in held:
-        s.close()
-    return ports
 
 
 class Case(unittest.TestCase):

@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,9 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import table  # noqa: E402
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
+from ports import free_ports  # noqa: E402
 
 MALLOW = os.path.abspath(os.environ.get("MALLOW", "build/mallow"))
 TIMEOUT = 900  # seconds: a program that hangs; none takes a tenth of it
@@ -39,12 +41,6 @@ MODES = {
 # Makes the file of its first argument, waits on standard input where a thread may be borrowed, and runs the rest as a child.
 PARENT = ("import select, subprocess, sys; open(sys.argv[1], 'w').close(); select.select([0], [], []); "
           "sys.exit(subprocess.run(sys.argv[2:], stdin=subprocess.DEVNULL).returncode % 256)")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Outcome:
@@ -72,7 +68,7 @@ class Bench:
         for d in self.fresh, self.side:
             os.makedirs(d)
         os.chmod(base, 0o755)
-        self.port = free_port()
+        self.port, = free_ports(1)
 
     def environment(self):
         return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/games", "LC_ALL": "C.UTF-8", "TZ": "UTC",
