@@ -19,12 +19,6 @@ long group_start(const struct model *m, struct group_cursor **cursors, struct er
     return (long)n;
 }
 
-static uint32_t parent_of(const struct trace_image *image, uint32_t node)
-{
-    uint32_t parent = image->nodes[node].parent;
-    return parent <= image->stacks ? parent : 0;
-}
-
 static void step_one(const struct trace_image *image, const struct frame_source *source,
                      struct group_cursor *c)
 {
@@ -32,7 +26,7 @@ static void step_one(const struct trace_image *image, const struct frame_source 
     if (!c->node)
         return;
     if (++c->position >= source->frames(source->arg, c->node, &ids)) {
-        c->node = parent_of(image, c->node);
+        c->node = trace_caller(image, c->node);
         c->position = 0;
     }
 }
@@ -66,7 +60,7 @@ void group_step(const struct model *m, const struct frame_source *source,
     const struct trace_image *const image = model_image(m);
     for (size_t i = 0; i < count; i++) {
         if (i + NODES_AHEAD < count)
-            __builtin_prefetch(&image->nodes[cursors[i + NODES_AHEAD].node]);
+            __builtin_prefetch(trace_node(image, cursors[i + NODES_AHEAD].node));
         step(image, source, &cursors[i]);
     }
 }

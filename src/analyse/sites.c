@@ -68,22 +68,14 @@ static void forest_release(struct forest *f)
     index_release(&f->index);
 }
 
-static inline uint32_t caller_of(const struct trace_image *image, uint32_t node)
-{
-    const uint32_t parent = image->nodes[node].parent;
-    return parent <= image->stacks ? parent : 0;
-}
-
 /* Tip of the frames of `node`; known[] remembers nodes that were done. */
 static int tip_of(struct forest *f, const struct trace_image *image,
                   const struct frame_source *source, uint32_t *known, uint32_t *path, uint32_t node,
                   uint32_t *tip)
 {
     size_t depth = 0;
-    while (node && !known[node] && depth < image->stacks) {
+    for (; node && !known[node]; node = trace_caller(image, node))
         path[depth++] = node;
-        node = caller_of(image, node);
-    }
     uint32_t t = node ? known[node] : 0;
     while (depth) {
         const uint32_t *ids;
@@ -111,10 +103,10 @@ FETCHES look_ahead(const struct forest *f, const struct trace_image *image,
 {
     if (image->stacks - i < 3 * STACKS_AHEAD)
         return;
-    __builtin_prefetch(&known[caller_of(image, i + 3 * STACKS_AHEAD)]);
+    __builtin_prefetch(&known[trace_caller(image, i + 3 * STACKS_AHEAD)]);
     __builtin_prefetch(model_stack_of(stacks, i + 3 * STACKS_AHEAD));
-    __builtin_prefetch(&f->first[known[caller_of(image, i + 2 * STACKS_AHEAD)]]);
-    __builtin_prefetch(&f->callees[f->first[known[caller_of(image, i + STACKS_AHEAD)]]]);
+    __builtin_prefetch(&f->first[known[trace_caller(image, i + 2 * STACKS_AHEAD)]]);
+    __builtin_prefetch(&f->callees[f->first[known[trace_caller(image, i + STACKS_AHEAD)]]]);
 }
 
 static int by_order(const void *a, const void *b, void *arg)

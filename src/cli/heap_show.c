@@ -251,15 +251,8 @@ static void show_arenas(const struct heap_facts *f, const struct heap_show *s)
 size_t heap_show_frames(struct names *names, uint32_t stack, uint32_t *ids, size_t max)
 {
     size_t count = 0;
-    const struct trace_image *image = names ? names_image(names) : NULL;
-    uint32_t node = stack;
-    for (size_t steps = 0; image && node && node <= image->stacks && count < max && steps < max;
-         steps++, node = image->nodes[node].parent) {
-        const uint32_t *at;
-        size_t n = names_of(names, node, &at);
-        for (size_t i = 0; i < n && count < max; i++)
-            ids[count++] = at[i];
-    }
+    for (struct names_walk w = {.node = stack}; names && count < max && names_next(names, &w);)
+        ids[count++] = w.id;
     return count;
 }
 

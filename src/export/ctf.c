@@ -115,8 +115,7 @@ static bool is_short(unsigned op) { return !mlw_op_has(op, MLW_F_SIZE); }
 static void describe(struct ctf *c, const struct trace_image *image, uint32_t stack,
                      uint64_t time_ns, uint32_t tid)
 {
-    for (uint32_t node = stack; node && node <= image->stacks && !c->described[node];
-         node = image->nodes[node].parent) {
+    for (uint32_t node = stack; node && !c->described[node]; node = trace_caller(image, node)) {
         const uint32_t *ids;
         size_t n = names_of(c->names, node, &ids);
         c->described[node] = 1;
@@ -124,8 +123,8 @@ static void describe(struct ctf *c, const struct trace_image *image, uint32_t st
             const struct name_frame *f = names_frame(c->names, ids[i]);
             uint8_t fields[23];
             put32(fields, node);
-            put32(fields + 4, image->nodes[node].parent);
-            put64(fields + 8, image->nodes[node].pc);
+            put32(fields + 4, trace_caller(image, node));
+            put64(fields + 8, trace_node(image, node)->pc);
             put16(fields + 16, (uint16_t)i);
             fields[18] = f->inlined;
             put32(fields + 19, f->line);

@@ -116,7 +116,7 @@ static void put_stacks(struct hdf5_out *o)
     hdf5_table_open(&frames, o->process, "frames", frame_columns, 2, image->stacks);
     hdf5_next(&t);
     for (uint32_t i = 1; i <= image->stacks; i++) {
-        const struct trace_frame_node *node = &image->nodes[i];
+        const struct trace_frame_node *node = trace_node(image, i);
         const uint32_t *ids;
         const size_t n = names_of(o->names, i, &ids);
         hdf5_put(&t, 0, node->parent);

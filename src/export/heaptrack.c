@@ -96,18 +96,16 @@ static bool number_place(struct writer *w, uint32_t node, uint32_t *id)
 static bool number_trace(struct writer *w, uint32_t stack)
 {
     size_t depth = 0;
-    for (uint32_t node = stack;
-         node && node <= w->image->stacks && !w->traces[node] && depth <= w->image->stacks;
-         node = w->image->nodes[node].parent)
+    for (uint32_t node = stack; node && !w->traces[node]; node = trace_caller(w->image, node))
         w->path[depth++] = node;
     while (depth) {
-        uint32_t node = w->path[--depth], parent = w->image->nodes[node].parent, place;
+        uint32_t node = w->path[--depth], place;
         if (!number_place(w, node, &place))
             return false;
         lines_put(&w->l, "t ");
         lines_digits(&w->l, place);
         lines_char(&w->l, ' ');
-        lines_digits(&w->l, parent <= w->image->stacks ? w->traces[parent] : 0);
+        lines_digits(&w->l, w->traces[trace_caller(w->image, node)]);
         lines_char(&w->l, '\n');
         w->traces[node] = ++w->trace_count;
     }

@@ -131,7 +131,7 @@ int job_models(struct export_job *job,
 
 struct job_place job_place(const struct trace_image *image, uint32_t node)
 {
-    const struct trace_frame_node *n = &image->nodes[node];
+    const struct trace_frame_node *n = trace_node(image, node);
     if (n->flags & MLW_NODE_TRUNCATED)
         return (struct job_place){.flags = n->flags & (MLW_NODE_TRUNCATED | MLW_NODE_EXACT)};
     return (struct job_place){n->pc, n->module <= image->module_count ? n->module : 0,

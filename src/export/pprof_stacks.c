@@ -91,8 +91,7 @@ int pprof_stacks_of(struct pprof_stacks *p, struct names *names, uint32_t stack,
 {
     const struct trace_image *image = names_image(names);
     *count = 0;
-    for (uint32_t node = stack; node && node <= image->stacks && *count <= image->stacks;
-         node = image->nodes[node].parent) {
+    for (uint32_t node = stack; node; node = trace_caller(image, node)) {
         if (!ARRAY_ROOM(p->stack, *count + 1, p->stack_room))
             return error_memory_for(err, "a stack");
         if (location_of(p, names, node, &p->stack[*count], err))

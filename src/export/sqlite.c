@@ -402,16 +402,10 @@ struct site_names {
 /* The functions of a stack, innermost first, as a line `stack:` of suppressions has them. */
 static const char *stack_text(struct site_names *s, uint32_t stack, struct names *names)
 {
-    const struct trace_image *image = names_image(names);
     buffer_clear(&s->frames);
     buffer_clear(&s->text);
-    for (uint32_t node = stack; node && node <= image->stacks; node = image->nodes[node].parent) {
-        const uint32_t *ids;
-        const size_t n = names_of(names, node, &ids);
-        buffer_append(&s->frames, ids, n * sizeof *ids);
-    }
+    const size_t n = names_append(names, stack, &s->frames), half = TEXT_FRAMES / 2;
     const uint32_t *frames = (const uint32_t *)(const void *)s->frames.data;
-    const size_t n = s->frames.size_bytes / sizeof *frames, half = TEXT_FRAMES / 2;
     if (n <= TEXT_FRAMES) {
         known_write_stack(names, frames, n, &s->text);
     } else {
@@ -461,9 +455,9 @@ static int put_stacks(void *arg, const struct model *m, struct names *names, str
             sqlite3_stmt *q = d->add[ADD_STACK];
             sqlite3_bind_int(q, 1, (int)d->index);
             number(q, 2, i);
-            number(q, 3, image->nodes[i].parent);
-            number(q, 4, image->nodes[i].pc);
-            number(q, 5, image->nodes[i].module);
+            number(q, 3, trace_caller(image, i));
+            number(q, 4, trace_node(image, i)->pc);
+            number(q, 5, trace_node(image, i)->module);
             row(d, q);
             q = d->add[ADD_FRAME];
             for (size_t k = 0; k < n; k++) {

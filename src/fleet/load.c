@@ -220,21 +220,6 @@ static int put_site(struct load *l, uint32_t tip, const struct site_node *here, 
     return store_site(l->store, &site, err);
 }
 
-/* As in report --json: which frame, of those shown, a person would look at. */
-static int64_t find_call_site(const struct load *l, uint32_t tip)
-{
-    struct names_search search = {.first = 0};
-    uint32_t i = 0, found;
-    for (uint32_t at = tip; at; at = l->sites.parent[at]) {
-        const struct name_frame *f = names_frame(l->names, l->sites.frame[at]);
-        if (at != tip && f->hidden)
-            continue;
-        if (names_search(&search, f, i++, &found))
-            return found;
-    }
-    return names_search_end(&search);
-}
-
 /* Where the call site is of each stack that ends at a frame, by frame; -1 where none ends. */
 static int64_t *find_call_sites(const struct load *l)
 {
@@ -244,7 +229,7 @@ static int64_t *find_call_sites(const struct load *l)
         of[i] = -1;
     for (size_t i = 0; of && i < s->count; i++)
         if (s->items[i].tip)
-            of[s->items[i].tip] = find_call_site(l, s->items[i].tip);
+            of[s->items[i].tip] = (int64_t)names_tip(l->names, s, s->items[i].tip);
     return of;
 }
 
@@ -282,7 +267,7 @@ static int put_sites(struct load *l, struct error *err)
 static struct store_location location(struct load *l, uint32_t node)
 {
     const struct trace_image *m = l->image;
-    const struct trace_frame_node *n = &m->nodes[node];
+    const struct trace_frame_node *n = trace_node(m, node);
     struct store_location at = {.build_id = "", .module = "", .flags = n->flags & NODE_FLAGS};
     uint64_t h = hash_mix(5, at.flags);
     if (n->flags & MLW_NODE_TRUNCATED) {
@@ -308,8 +293,8 @@ static struct store_location location(struct load *l, uint32_t node)
 static int put_node(struct load *l, uint32_t node, uint64_t site, uint64_t named, struct error *err)
 {
     const struct store_location at = location(l, node);
-    const uint32_t parent = l->image->nodes[node].parent;
-    const uint64_t outer = parent <= l->image->stacks ? l->stack[parent] : 0;
+    const uint32_t caller = trace_caller(l->image, node);
+    const uint64_t outer = caller ? l->stack[caller] : 0;
     bool fresh;
     if (!strings_id(&l->locations, &at.id, sizeof at.id, &fresh))
         return error_memory(err);
@@ -326,9 +311,7 @@ static int put_stack(struct load *l, uint32_t stack, struct error *err)
     const uint32_t tip = l->sites.tip_of[stack];
     const uint64_t site = stack ? site_id(l, tip) : 0, named = l->site[tip].named + 1;
     size_t depth = 0;
-    for (uint32_t node = stack;
-         node && node <= l->image->stacks && !l->stack[node] && depth < l->image->stacks;
-         node = l->image->nodes[node].parent)
+    for (uint32_t node = stack; node && !l->stack[node]; node = trace_caller(l->image, node))
         l->path[depth++] = node;
     bool done = !stack;
     while (depth--) {

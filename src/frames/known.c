@@ -87,24 +87,11 @@ struct suppression *known_stack(struct known *k, uint32_t stack)
 {
     if (!k->suppressions || !k->suppressions->count)
         return NULL;
-    k->stack_count = 0;
-    const struct trace_image *image = names_image(k->names);
-    uint32_t steps = 0;
-    for (uint32_t node = stack; node && node <= image->stacks && steps++ <= image->stacks;
-         node = image->nodes[node].parent) {
-        const uint32_t *ids;
-        size_t n = names_of(k->names, node, &ids);
-        if (k->stack_count + n > k->stack_room) {
-            uint32_t *more = realloc(k->stack, (k->stack_count + n + 64) * sizeof *more);
-            if (!more)
-                return NULL;
-            k->stack = more;
-            k->stack_room = k->stack_count + n + 64;
-        }
-        for (size_t i = 0; i < n; i++)
-            k->stack[k->stack_count++] = ids[i];
-    }
-    return known_frames(k, k->stack, k->stack_count);
+    buffer_clear(&k->stack);
+    const size_t count = names_append(k->names, stack, &k->stack);
+    if (buffer_failed(&k->stack))
+        return NULL;
+    return known_frames(k, (const uint32_t *)(const void *)k->stack.data, count);
 }
 
 void known_count(struct known *k, struct suppression *s, uint64_t blocks, uint64_t bytes)
@@ -118,8 +105,7 @@ void known_count(struct known *k, struct suppression *s, uint64_t blocks, uint64
 void known_release(struct known *k)
 {
     free(k->by_frame);
-    free(k->stack);
+    buffer_release(&k->stack);
     k->by_frame = NULL;
-    k->stack = NULL;
-    k->room = k->stack_room = 0;
+    k->room = 0;
 }

@@ -3,6 +3,7 @@
 #define MALLOW_FRAMES_KNOWN_H
 
 #include "analyse/suppress.h"
+#include "base/buffer.h"
 #include "model/model.h"
 #include "names.h"
 
@@ -11,8 +12,7 @@ struct known {
     struct names *names;
     int32_t *by_frame; /* index of the suppression + 1; 0: none; -1: not looked at yet */
     size_t room;
-    uint32_t *stack; /* frames of the stack that is looked at */
-    size_t stack_count, stack_room;
+    struct buffer stack;    /* frames of the stack that is looked at */
     uint64_t blocks, bytes; /* suppressed so far, by known_count */
 };
 

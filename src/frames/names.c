@@ -22,12 +22,9 @@ struct span { /* the frames at one address */
 struct names {
     struct symbols *symbols;
     const struct trace_image *image;
-    uint32_t *site_of; /* by node: where the first code stands from there on, or one of these: */
-#define SITE_UNKNOWN 0u
-#define SITE_NONE    UINT32_MAX
-    uint32_t site_room, scanned; /* nodes */
-    bool foreign;                /* the recording's own names are the only ones */
-    bool scripts;                /* some frames are functions of scripts */
+    uint32_t scanned; /* nodes */
+    bool foreign;     /* the recording's own names are the only ones */
+    bool scripts;     /* some frames are functions of scripts */
     struct span *spans;
     uint32_t span_count, span_room;
     struct index span_index; /* by (module, pc, exact) */
@@ -94,7 +91,6 @@ void names_free(struct names *n)
     free(n->spans);
     free(n->span_at);
     index_release(&n->span_index);
-    free(n->site_of);
     free(n->ids);
     free(n->frames);
     index_release(&n->frame_index);
@@ -387,7 +383,7 @@ static inline const struct span *span_of(struct names *n, uint32_t node)
 {
     if (node < n->span_nodes && n->span_at[node])
         return &n->spans[n->span_at[node] - 1];
-    const struct span *span = find_span(n, &n->image->nodes[node]);
+    const struct span *span = find_span(n, trace_node(n->image, node));
     size_t room = n->span_nodes;
     if (span && node >= n->span_nodes &&
         ARRAY_ROOM_BY(large_room, n->span_at, (size_t)n->image->stacks + 1, room)) {
@@ -440,7 +436,7 @@ static void find_root(struct names *n)
         return;
     }
     for (uint32_t node = 1; node <= image->stacks && looked < LOOKED_AT; node += step) {
-        const struct trace_frame_node *at = &image->nodes[node];
+        const struct trace_frame_node *at = trace_node(image, node);
         struct symbol_frame found[INLINE_MAX];
         const struct trace_module *from = at->module && at->module <= image->module_count
                                               ? &image->modules[at->module - 1]
@@ -487,6 +483,26 @@ size_t names_of(struct names *n, uint32_t node, const uint32_t **ids)
         return 0;
     *ids = n->ids + span->first;
     return span->count;
+}
+
+bool names_next(struct names *n, struct names_walk *w)
+{
+    const uint32_t *ids;
+    for (; w->node; w->node = trace_caller(n->image, w->node), w->next = 0)
+        if (w->next < names_of(n, w->node, &ids)) {
+            w->position = w->next++;
+            w->id = ids[w->position];
+            return true;
+        }
+    return false;
+}
+
+size_t names_append(struct names *n, uint32_t stack, struct buffer *ids)
+{
+    size_t count = 0;
+    for (struct names_walk w = {.node = stack}; names_next(n, &w); count++)
+        buffer_append(ids, &w.id, sizeof w.id);
+    return count;
 }
 
 const struct name_frame *names_frame(const struct names *n, uint32_t id) { return &n->frames[id]; }
@@ -554,8 +570,9 @@ static void find_scripts(struct names *n)
     const struct trace_image *image = n->image;
     bool found = n->scripts;
     for (uint32_t node = n->scanned + 1; node <= image->stacks && !found; node++) {
+        const struct trace_frame_node *at = trace_node(image, node);
         const uint32_t *ids;
-        if (image->nodes[node].module || image->nodes[node].flags & MLW_NODE_TRUNCATED)
+        if (at->module || at->flags & MLW_NODE_TRUNCATED)
             continue;
         const size_t count = names_of(n, node, &ids);
         found = count && is_script(&n->frames[ids[0]]);
@@ -566,45 +583,9 @@ static void find_scripts(struct names *n)
     n->scripts = true;
     for (size_t i = 0; i < n->frame_count; i++)
         n->frames[i].wrapper = !n->frames[i].cut && hides_site(n, &n->frames[i]);
-    memset(n->site_of, 0, n->site_room * sizeof *n->site_of);
-}
-
-static bool follow_image(struct names *n)
-{
-    const uint32_t nodes = n->image->stacks + 1;
-    if (nodes > n->site_room) {
-        const uint32_t room = n->site_room ? nodes + nodes / 2 : nodes;
-        uint32_t *more = realloc(n->site_of, room * sizeof *more);
-        if (!more) {
-            n->failed = true;
-            return false;
-        }
-        memset(more + n->site_room, 0, (room - n->site_room) * sizeof *more);
-        n->site_of = more;
-        n->site_room = room;
-    }
-    if (n->scanned < n->image->stacks)
-        find_scripts(n);
-    return true;
-}
-
-static uint32_t caller_of(const struct trace_image *image, uint32_t node)
-{
-    const uint32_t parent = image->nodes[node].parent;
-    return parent <= image->stacks ? parent : 0;
 }
 
 static bool is_code(const struct name_frame *f) { return !f->wrapper && !f->cut; }
-
-/* The first frame of a node for which this holds; its count when there is none. */
-static size_t first_code(struct names *n, uint32_t node, const uint32_t **ids, size_t *count)
-{
-    size_t i = 0;
-    *count = names_of(n, node, ids);
-    while (i < *count && !is_code(&n->frames[(*ids)[i]]))
-        i++;
-    return i;
-}
 
 /* A stripped library names what it exports alone. So many frames without a name are passed over,
  * within one module, where an allocator called them, or the code of an interpreter. */
@@ -629,69 +610,27 @@ static int further(struct nameless *s, const struct name_frame *f)
     return ++s->steps < BELOW_ALLOCATOR ? 0 : -1;
 }
 
-/* The node that the nameless code at `at` works for; 0: it is code like any other. */
-static uint32_t past_nameless(struct names *n, uint32_t at)
-{
-    const uint32_t *ids;
-    size_t count, i = first_code(n, at, &ids, &count);
-    struct nameless s;
-    if (i == count || !is_nameless(&n->frames[ids[i]], &s))
-        return 0;
-    for (int k = 0; !k && (at = caller_of(n->image, at));) {
-        count = names_of(n, at, &ids);
-        for (i = 0; i < count && !(k = further(&s, &n->frames[ids[i]])); i++)
-            ;
-        if (k > 0)
-            return at;
-    }
-    return 0;
-}
+/* node and position, in a key of a search */
+enum { POSITION_BITS = 16 };
+_Static_assert(INLINE_MAX < 1 << POSITION_BITS, "a position fits into a key");
 
 uint32_t names_site(struct names *n, uint32_t stack, uint32_t *node, uint32_t *position)
 {
-    const struct trace_image *image = n->image;
-    const uint32_t *ids;
-    size_t count, i;
-    uint32_t at = stack, steps = 0, found, further_out, past;
-    if (!stack || stack > image->stacks || !follow_image(n))
+    struct names_search s = {.begun = false};
+    struct names_walk w = {.node = stack};
+    uint64_t site;
+    bool found = false;
+    find_scripts(n);
+    while (!found && names_next(n, &w))
+        found = names_search(&s, &n->frames[w.id], (uint64_t)w.node << POSITION_BITS | w.position,
+                             &site);
+    if (!s.begun)
         return NO_NAME;
-    for (found = SITE_NONE; at; at = further_out) {
-        further_out = caller_of(image, at);
-        const bool has_code = first_code(n, at, &ids, &count) < count;
-        past = has_code && n->site_of[at] == SITE_UNKNOWN ? past_nameless(n, at) : 0;
-        if (n->site_of[at] != SITE_UNKNOWN)
-            found = n->site_of[at];
-        else if (has_code && !past)
-            found = at;
-        else if (steps++ <= image->stacks) {
-            further_out = past ? past : further_out;
-            continue;
-        }
-        break;
-    }
-    for (uint32_t k = stack; k && n->site_of[k] == SITE_UNKNOWN; k = caller_of(image, k)) {
-        n->site_of[k] = found;
-        if (k == at)
-            break;
-    }
-    if (found != SITE_NONE) {
-        i = first_code(n, found, &ids, &count);
-        *node = found;
-        *position = (uint32_t)i;
-        return ids[i];
-    }
-    *node = stack;
-    *position = 0;
-    for (at = stack, steps = 0; at && steps++ <= image->stacks; at = caller_of(image, at)) {
-        count = names_of(n, at, &ids);
-        for (i = 0; i < count; i++)
-            if (n->frames[ids[i]].role != ROLE_ALLOCATOR && !n->frames[ids[i]].cut) {
-                *node = at;
-                *position = (uint32_t)i;
-                return ids[i];
-            }
-    }
-    return names_of(n, stack, &ids) ? ids[0] : NO_NAME;
+    const uint32_t *ids;
+    site = found ? site : names_search_end(&s);
+    *node = (uint32_t)(site >> POSITION_BITS);
+    *position = site & ((1u << POSITION_BITS) - 1);
+    return *position < names_of(n, *node, &ids) ? ids[*position] : NO_NAME;
 }
 
 static bool source_hides(void *arg, uint32_t frame)
@@ -708,7 +647,7 @@ static bool source_hides_more(void *arg, uint32_t frame)
 
 struct frame_source names_source(struct names *n, bool all_frames)
 {
-    follow_image(n);
+    find_scripts(n);
     return (struct frame_source){n, source_frames, all_frames ? NULL : source_site,
                                  all_frames ? source_hides : source_hides_more};
 }
@@ -720,7 +659,7 @@ size_t names_shown(const struct names *n, const uint32_t *ids, size_t count)
     return count;
 }
 
-bool names_search(struct names_search *s, const struct name_frame *f, uint32_t key, uint32_t *site)
+bool names_search(struct names_search *s, const struct name_frame *f, uint64_t key, uint64_t *site)
 {
     if (!s->begun)
         s->first = key;
@@ -743,18 +682,32 @@ bool names_search(struct names_search *s, const struct name_frame *f, uint32_t k
     return false;
 }
 
-uint32_t names_search_end(const struct names_search *s)
+uint64_t names_search_end(const struct names_search *s)
 {
     return s->in_run ? s->candidate : s->has_fallback ? s->fallback : s->first;
 }
 
-size_t names_first(const struct names *n, const uint32_t *ids, size_t count)
+size_t names_first(struct names *n, const uint32_t *ids, size_t count)
 {
-    struct names_search s = {.first = 0};
-    uint32_t site;
+    find_scripts(n);
+    struct names_search s = {.begun = false};
+    uint64_t site;
     for (size_t i = 0; i < count; i++)
-        if (names_search(&s, &n->frames[ids[i]], (uint32_t)i, &site))
+        if (names_search(&s, &n->frames[ids[i]], i, &site))
             return site;
+    return names_search_end(&s);
+}
+
+size_t names_tip(struct names *n, const struct sites *sites, uint32_t tip)
+{
+    struct names_search s = {.begun = false};
+    uint64_t i = 0, site;
+    find_scripts(n);
+    for (uint32_t at = tip; at; at = sites->parent[at]) {
+        const struct name_frame *f = &n->frames[sites->frame[at]];
+        if ((at == tip || !f->hidden) && names_search(&s, f, i++, &site))
+            return site;
+    }
     return names_search_end(&s);
 }
 
@@ -763,18 +716,16 @@ uint8_t *names_cut_stacks(const struct trace_image *image)
     uint8_t *cut = calloc((size_t)image->stacks + 1, 1);
     uint32_t flags = 0;
     for (uint32_t i = 1; i <= image->stacks; i++)
-        flags |= image->nodes[i].flags;
+        flags |= trace_node(image, i)->flags;
     if (!cut || !(flags & MLW_NODE_TRUNCATED))
         return cut;
     for (uint32_t i = 1; i <= image->stacks; i++) {
-        uint32_t node = i, steps = 0;
-        while (node && node <= image->stacks && !cut[node] && steps++ < image->stacks &&
-               !(image->nodes[node].flags & MLW_NODE_TRUNCATED))
-            node = image->nodes[node].parent;
-        uint8_t known = 1; /* 1: complete, 2: cut */
-        if (node && node <= image->stacks)
-            known = cut[node] ? cut[node] : 2;
-        for (uint32_t j = i; j && j <= image->stacks && !cut[j]; j = image->nodes[j].parent)
+        uint32_t node = i;
+        while (node && !cut[node] && !(trace_node(image, node)->flags & MLW_NODE_TRUNCATED))
+            node = trace_caller(image, node);
+        /* 1: complete, 2: cut */
+        const uint8_t known = !node ? 1 : cut[node] ? cut[node] : 2;
+        for (uint32_t j = i; j && !cut[j]; j = trace_caller(image, j))
             cut[j] = known;
     }
     for (uint32_t i = 0; i <= image->stacks; i++)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "analyse/figures.h"
+#include "analyse/sites.h"
 #include "base/buffer.h"
 #include "base/error.h"
 #include "look.h"
@@ -56,6 +57,17 @@ const char *names_source_root(struct names *n);
  * memory gives no frames and makes names_failed true. */
 size_t names_of(struct names *n, uint32_t node, const uint32_t **ids);
 const struct name_frame *names_frame(const struct names *n, uint32_t id);
+
+/* The frames of a stack, innermost first: begin with {.node = stack}. */
+struct names_walk {
+    uint32_t node, position; /* where the frame stands */
+    uint32_t id;
+    uint32_t next; /* position */
+};
+bool names_next(struct names *n, struct names_walk *w); /* false: there are no more */
+/* Appends the ids of them all; how many. */
+size_t names_append(struct names *n, uint32_t stack, struct buffer *ids);
+
 /* Whether a pattern means the function, by its whole name or as it is shown. */
 bool names_frame_matches(const struct name_frame *f, const struct pattern *p);
 /* Appends the frame as the JSON object that all commands print. */
@@ -70,7 +82,9 @@ bool names_failed(const struct names *n);
 #define NO_NAME UINT32_MAX
 uint32_t names_site(struct names *n, uint32_t stack, uint32_t *node, uint32_t *position);
 /* The same among frames that stand in a row, innermost first: which of them. */
-size_t names_first(const struct names *n, const uint32_t *ids, size_t count);
+size_t names_first(struct names *n, const uint32_t *ids, size_t count);
+/* The same among the frames of a tip of sites, of which hidden ones are not counted. */
+size_t names_tip(struct names *n, const struct sites *sites, uint32_t tip);
 
 /* The same among frames that are given one by one, each with a key. All 0 to begin with. */
 struct names_search {
@@ -80,12 +94,12 @@ struct names_search {
         bool interpreter;
     } run;
     bool begun, in_run, has_fallback;
-    uint32_t first, candidate, fallback;
+    uint64_t first, candidate, fallback;
 };
 /* True: the call site is known now: *site is its key. */
-bool names_search(struct names_search *s, const struct name_frame *f, uint32_t key, uint32_t *site);
+bool names_search(struct names_search *s, const struct name_frame *f, uint64_t key, uint64_t *site);
 /* The key of the call site when there are no more frames. */
-uint32_t names_search_end(const struct names_search *s);
+uint64_t names_search_end(const struct names_search *s);
 
 /* How many of the frames are shown: without the hidden ones at the outer end. */
 size_t names_shown(const struct names *n, const uint32_t *ids, size_t count);

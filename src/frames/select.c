@@ -103,11 +103,9 @@ static int pass_stacks(const struct selection *s, const struct trace_image *imag
     for (uint32_t i = 1; i <= image->stacks; i++) {
         size_t depth = 0;
         uint32_t node = i;
-        while (node && node <= image->stacks && !pass[node] && depth < image->stacks) {
+        for (; node && !pass[node]; node = trace_caller(image, node))
             path[depth++] = node;
-            node = image->nodes[node].parent;
-        }
-        uint8_t bits = node && node <= image->stacks ? pass[node] : 0;
+        uint8_t bits = node ? pass[node] : 0;
         while (depth) {
             node = path[--depth];
             bits |= frame_bits(s, names, node);

@@ -65,12 +65,12 @@ static void side_line(const struct page *p, const char *what, const struct diff_
 /* The frame at which a person would look first; see names_first. */
 static uint32_t first_frame(const struct diff *d, uint32_t tip)
 {
-    struct names_search search = {.first = 0};
-    uint32_t found;
+    struct names_search search = {.begun = false};
+    uint64_t found;
     for (uint32_t at = tip; at; at = d->parent[at])
         if (names_search(&search, &d->frame[at], at, &found))
-            return found;
-    return tip ? names_search_end(&search) : 0;
+            return (uint32_t)found;
+    return (uint32_t)names_search_end(&search);
 }
 
 static void site(const struct page *p, const struct diff *d, const struct diff_site *s,

@@ -98,21 +98,15 @@ void dump_seconds(struct lines *l, uint64_t ns)
 
 void dump_names(struct lines *l, struct names *names, uint32_t stack, bool json)
 {
-    const struct trace_image *image = names_image(names);
     const char *between = json ? "" : "  at ";
-    for (uint32_t node = stack, steps = 0; node && node <= image->stacks && steps <= image->stacks;
-         node = image->nodes[node].parent, steps++) {
-        const uint32_t *ids;
-        size_t n = names_of(names, node, &ids);
-        for (size_t i = 0; i < n; i++) {
-            const struct name_frame *f = names_frame(names, ids[i]);
-            lines_put(l, between);
-            between = json ? "," : " < ";
-            if (json)
-                lines_quoted(l, f->function);
-            else
-                lines_harmless(l, f->function);
-        }
+    for (struct names_walk w = {.node = stack}; names_next(names, &w);) {
+        const struct name_frame *f = names_frame(names, w.id);
+        lines_put(l, between);
+        between = json ? "," : " < ";
+        if (json)
+            lines_quoted(l, f->function);
+        else
+            lines_harmless(l, f->function);
     }
 }
 

@@ -66,16 +66,10 @@ void frame_texts_release(struct frame_texts *f)
 bool frame_texts_stack(struct json *j, uint32_t stack, struct frame_texts *texts,
                        struct names *names)
 {
-    const struct trace_image *image = names_image(names);
-    const uint32_t *ids;
     json_open_array(j, "frames");
-    for (uint32_t node = stack; node && node <= image->stacks; node = image->nodes[node].parent) {
-        size_t n = names_of(names, node, &ids);
-        for (size_t i = 0; i < n; i++) {
-            if (!frame_texts_frame(j, texts, names, ids[i]))
-                return false;
-        }
-    }
+    for (struct names_walk w = {.node = stack}; names_next(names, &w);)
+        if (!frame_texts_frame(j, texts, names, w.id))
+            return false;
     json_close_array(j);
     return !names_failed(names);
 }

@@ -87,17 +87,6 @@ static bool write_frames(struct json *j, const struct sites *sites, uint32_t tip
     return true;
 }
 
-/* Which of the frames is the call site; see names_first. */
-static size_t call_site(const struct sites *sites, uint32_t tip, const struct names *names)
-{
-    struct names_search search = {.first = 0};
-    uint32_t i = 0, found;
-    for (uint32_t at = tip; at; at = sites->parent[at])
-        if (names_search(&search, names_frame(names, sites->frame[at]), i++, &found))
-            return found;
-    return names_search_end(&search);
-}
-
 /* The suppression that matches a site. stack: room for its frames, used again. */
 static struct suppression *known_site(struct known *known, const struct sites *sites, uint32_t tip,
                                       struct buffer *stack)
@@ -196,7 +185,7 @@ static int write_sites(struct json *j, const struct model *m, const struct sites
             continue;
         json_open_object(j, NULL);
         failed = !write_frames(j, sites, site->tip, i == deepest, &allowance, texts, names);
-        json_number(j, "call_site", call_site(sites, site->tip, names));
+        json_number(j, "call_site", names_tip(names, sites, site->tip));
         write_figures(j, f, by_tip ? &by_tip[site->tip] : NULL);
         if (suppressions)
             json_bool(j, "suppressed", hides != NULL);

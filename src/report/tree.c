@@ -182,21 +182,15 @@ static int callers(const struct tree *t, const char *prefix, struct group_cursor
  * an interpreter, which every script calls, the function that made the object. */
 static uint32_t called(const struct tree *t, const struct group_cursor *c)
 {
-    const struct trace_image *image = model_image(t->model);
-    uint32_t before = NO_FRAME, inner = NO_FRAME, steps = 0;
-    for (uint32_t node = c->stack; node && node <= image->stacks && steps++ <= image->stacks;
-         node = image->nodes[node].parent) {
-        const uint32_t *ids;
-        const size_t n = names_of(t->names, node, &ids);
-        for (size_t i = 0; i < n; i++) {
-            if (node == c->node && i == c->position)
-                return before != NO_FRAME && names_frame(t->names, before)->role == ROLE_INTERPRETER
-                           ? inner
-                           : before;
-            before = ids[i];
-            if (inner == NO_FRAME && names_frame(t->names, before)->role != ROLE_ALLOCATOR)
-                inner = before;
-        }
+    uint32_t before = NO_FRAME, inner = NO_FRAME;
+    for (struct names_walk w = {.node = c->stack}; names_next(t->names, &w);) {
+        if (w.node == c->node && w.position == c->position)
+            return before != NO_FRAME && names_frame(t->names, before)->role == ROLE_INTERPRETER
+                       ? inner
+                       : before;
+        before = w.id;
+        if (inner == NO_FRAME && names_frame(t->names, before)->role != ROLE_ALLOCATOR)
+            inner = before;
     }
     return NO_FRAME;
 }

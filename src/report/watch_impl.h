@@ -24,9 +24,6 @@ struct watch_named *watch_named_of(struct watch_view *v, const struct watch_proc
 /* p NULL: of all. */
 void watch_named_forget(struct watch_view *v, const struct watch_process *p);
 
-/* Appends the ids of the frames of a stack, innermost first; returns how many. */
-size_t watch_frames(struct names *names, uint32_t node, struct buffer *frames);
-
 /* watch_json.c, watch_text.c. rows: NULL for FREES. */
 int watch_json_report(struct watch_view *v, const struct watch_report *r,
                       const struct watch_rows *rows, struct error *err);

@@ -24,7 +24,7 @@ static void write_frames(struct json *j, const char *key, const struct names *na
 static void write_stack(struct json *j, const char *key, struct names *names, uint32_t node)
 {
     struct buffer frames = {0};
-    size_t n = watch_frames(names, node, &frames);
+    size_t n = names_append(names, node, &frames);
     write_frames(j, key, names, (const uint32_t *)(const void *)frames.data, n);
     buffer_release(&frames);
 }

@@ -44,19 +44,6 @@ void watch_named_forget(struct watch_view *v, const struct watch_process *p)
     }
 }
 
-size_t watch_frames(struct names *names, uint32_t node, struct buffer *frames)
-{
-    const struct trace_image *image = names_image(names);
-    size_t count = 0;
-    for (uint32_t at = node; at; at = image->nodes[at].parent) {
-        const uint32_t *ids;
-        size_t n = names_of(names, at, &ids);
-        buffer_append(frames, ids, n * sizeof *ids);
-        count += n;
-    }
-    return count;
-}
-
 static uint64_t hash_frames(const uint32_t *frames, size_t count)
 {
     uint64_t h = count;
@@ -148,7 +135,7 @@ int watch_view_rows(struct watch_view *v, const struct watch_report *r, struct w
         if (!shown(v, s))
             continue;
         size_t offset = b.frames.size_bytes / sizeof(uint32_t);
-        size_t count = watch_frames(n->names, s->stack, &b.frames);
+        size_t count = names_append(n->names, s->stack, &b.frames);
         failed = buffer_failed(&b.frames) || names_failed(n->names);
         if (failed)
             break;

@@ -65,7 +65,7 @@ static void print_node(struct watch_view *v, const struct page *p, struct names 
                        uint32_t node)
 {
     struct buffer frames = {0};
-    size_t n = watch_frames(names, node, &frames);
+    size_t n = names_append(names, node, &frames);
     print_stack(v, p, names, (const uint32_t *)(const void *)frames.data, n, 0);
     buffer_release(&frames);
 }

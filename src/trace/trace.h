@@ -199,6 +199,20 @@ struct trace_image {
     uint32_t fault_count, level_count, moment_count;
 };
 
+/* The node that called this one; 0: it is the outermost, or none of the image's. Every walk from
+ * caller to caller ends: the makers of images let no node be among its own callers. */
+static inline uint32_t trace_caller(const struct trace_image *image, uint32_t node)
+{
+    return node && node <= image->stacks ? image->nodes[node].parent : 0;
+}
+
+/* What stands at a node, 1..image->stacks. */
+static inline const struct trace_frame_node *trace_node(const struct trace_image *image,
+                                                        uint32_t node)
+{
+    return &image->nodes[node];
+}
+
 struct trace_info {
     uint64_t file_bytes;    /* of the file as found */
     bool sealed;            /* as found */
