@@ -134,6 +134,13 @@ static long attach_run(struct request *r, size_t first, size_t n)
     return attach_run(r, first, half) + attach_run(r, first + half, n - half);
 }
 
+static int refusal(const uint8_t *code, size_t bytes)
+{
+    if (arch_uprobe_becomes_call(code, bytes))
+        return PLACE_BECOMES_CALL;
+    return arch_uprobe_right(code, bytes) ? 0 : PLACE_NOT_PROVEN;
+}
+
 /* Leaves out what the kernel would execute wrongly, or refuse (left in, each of those would cost
  * several attempts), and functions that the process has patched. */
 static int refuse_unsafe(const char *path, struct place *places, size_t n,
@@ -145,8 +152,7 @@ static int refuse_unsafe(const char *path, struct place *places, size_t n,
     for (size_t i = 0; i < n; i++) {
         uint8_t code[ARCH_INSTRUCTION_BYTES];
         const ssize_t bytes = pread(fd, code, sizeof code, (off_t)places[i].offset);
-        places[i].refused =
-            bytes > 0 && arch_uprobe_right(code, (size_t)bytes) ? 0 : PLACE_NOT_PROVEN;
+        places[i].refused = bytes <= 0 ? PLACE_NOT_PROVEN : refusal(code, (size_t)bytes);
     }
     attach_refuse_changed(how, fd, places, n);
     close(fd);
@@ -232,6 +238,9 @@ const char *attach_refusal(const struct place *place)
 {
     switch (place->refused) {
     case PLACE_NOT_PROVEN: return "Linux is not known to handle its first instruction in a probe";
+    case PLACE_BECOMES_CALL:
+        return "Linux 6.18 makes a call of the nop that it begins with, and children forked "
+               "afterwards can crash";
     case PLACE_CHANGED: return "its code in the process is not that of its file";
     case EINVAL: return counted_elsewhere;
     default: return "the kernel refuses its first instruction";

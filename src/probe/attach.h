@@ -25,7 +25,7 @@ struct attachments {
     size_t links, fds, link_room, fd_room;
 };
 
-enum { PLACE_NOT_PROVEN = -1, PLACE_CHANGED = -2 };
+enum { PLACE_NOT_PROVEN = -1, PLACE_CHANGED = -2, PLACE_BECOMES_CALL = -3 };
 
 /* One place in a file. */
 struct place {
@@ -35,7 +35,8 @@ struct place {
     uint64_t semaphore; /* file offset of a counter that is raised while the probe is there; 0 */
     int refused;        /* set to an errno when the kernel puts no probe there; to PLACE_NOT_PROVEN
                            when its instruction is not one that the kernel is known to handle
-                           rightly (arch/uprobe.h); to PLACE_CHANGED when the process has other code
+                           rightly (arch/uprobe.h), and to PLACE_BECOMES_CALL when it is one that
+                           the kernel replaces by a call; to PLACE_CHANGED when the process has other code
                            there than the file; else 0 */
 };
 

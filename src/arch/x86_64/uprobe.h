@@ -142,15 +142,21 @@ arch_uprobe_one_right(uint8_t prefix, bool of_thread, uint8_t rex, uint8_t opcod
     return !prefix && (!rex || opcode == 0xff || opcode == 0x8f);
 }
 
-/* Newer kernels replace a nop of five bytes by a call, which writes below the stack pointer: that
- * is the red zone of a function, unless the nop is its first instruction. */
-static inline __attribute__((unused)) bool arch_uprobe_nop_right(uint8_t prefix, uint8_t rex,
-                                                                 uint8_t modrm)
+/* Linux 6.18 replaces a nop of five bytes by a call. That writes below the stack pointer, which is
+ * the red zone of a function unless the nop is its first instruction, and processes that are forked
+ * afterwards can crash. */
+static inline __attribute__((unused)) bool arch_uprobe_nop_becomes_call(uint8_t prefix,
+                                                                        uint8_t modrm)
 {
     const unsigned mod = modrm >> 6, rm = modrm & 7;
     const unsigned displacement = mod == 1 ? 1 : mod == 2 || (mod == 0 && rm == 5) ? 4 : 0;
-    const unsigned bytes = (prefix != 0) + 3 + (mod != 3 && rm == 4) + displacement;
-    return !rex && (modrm >> 3 & 7) == 0 && bytes != 5;
+    return (prefix != 0) + 3 + (mod != 3 && rm == 4) + displacement == 5;
+}
+
+static inline __attribute__((unused)) bool arch_uprobe_nop_right(uint8_t prefix, uint8_t rex,
+                                                                 uint8_t modrm)
+{
+    return !rex && (modrm >> 3 & 7) == 0 && !arch_uprobe_nop_becomes_call(prefix, modrm);
 }
 
 static inline __attribute__((unused)) bool arch_uprobe_two_right(uint8_t prefix, uint8_t rex,
@@ -198,6 +204,15 @@ static inline __attribute__((unused)) bool arch_uprobe_right(const uint8_t *code
     if (c[at] != 0x0f)
         return arch_uprobe_one_right(prefix, of_thread, rex, c[at], c[at + 1]);
     return !of_thread && arch_uprobe_two_right(prefix, rex, c[at + 1], c[at + 2]);
+}
+
+/* True: `code` is a nop on which a probe becomes a call, see above. */
+static inline __attribute__((unused)) bool arch_uprobe_becomes_call(const uint8_t *code,
+                                                                    size_t bytes)
+{
+    const size_t at = bytes > 0 && code[0] == 0x66;
+    return bytes >= at + 3 && code[at] == 0x0f && code[at + 1] == 0x1f &&
+           arch_uprobe_nop_becomes_call(at, code[at + 2]);
 }
 
 #endif
