@@ -69,6 +69,8 @@ enum probe_loss {
     PROBE_LOST_STACKS,  /* no loss of events: the table was full, or there was no room to unwind */
     PROBE_LOST_EVENTS,  /* the ring buffer was full */
     PROBE_LOST_TARGETS, /* the table of processes was full */
+    PROBE_LOST_BLOCKS,  /* the tables of live blocks were full */
+    PROBE_LOST_WITHIN,  /* they came while the processor counted another one */
     PROBE_CUT_STACKS,   /* nor is this: the stack ends where no table was known */
     PROBE_LOSSES
 };

@@ -135,6 +135,7 @@ struct vm_area_struct {
 struct kmem_cache {
     const char *name;
     unsigned int size, object_size;
+    void *cpu_sheaves; /* since Linux 6.18 */
 } RELOCATED;
 
 struct bpf_array {

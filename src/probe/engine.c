@@ -4,6 +4,7 @@
 #include <bpf/libbpf.h>
 #include <dirent.h>
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <linux/perf_event.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -136,6 +137,22 @@ static void collect_losses(struct probe_engine *e)
             e->result->losses[what] += values[i];
     }
     free(values);
+    if (e->options->kind->within_each_other)
+        e->result->losses[PROBE_LOST_WITHIN] = engine_missed(e);
+}
+
+uint64_t engine_missed(const struct probe_engine *e)
+{
+    uint64_t missed = 0;
+    struct bpf_program *p;
+    bpf_object__for_each_program(p, e->object)
+    {
+        struct bpf_prog_info info = {0};
+        uint32_t bytes = sizeof info;
+        if (bpf_program__fd(p) >= 0 && !bpf_obj_get_info_by_fd(bpf_program__fd(p), &info, &bytes))
+            missed += info.recursion_misses;
+    }
+    return missed;
 }
 
 static int collect_sums(struct probe_engine *e, struct error *err)
@@ -153,6 +170,27 @@ static int collect_sums(struct probe_engine *e, struct error *err)
     return 0;
 }
 
+static void add_up_equal(struct probe_engine *e)
+{
+    size_t kept = 0;
+    if (e->row_count)
+        qsort(e->rows, e->row_count, sizeof *e->rows, by_key);
+    for (size_t i = 0; i < e->row_count; i++) {
+        struct probe_row *last = kept ? &e->rows[kept - 1] : NULL;
+        const struct probe_value *v = &e->rows[i].value;
+        if (!last || by_key(last, &e->rows[i])) {
+            e->rows[kept++] = e->rows[i];
+            continue;
+        }
+        last->value.calls += v->calls;
+        last->value.bytes += v->bytes;
+        last->value.more += v->more;
+        last->value.extra += v->extra;
+        last->value.rest += v->rest;
+    }
+    e->row_count = kept;
+}
+
 static int collect(struct probe_engine *e, struct error *err)
 {
     e->row_count = 0;
@@ -160,8 +198,7 @@ static int collect(struct probe_engine *e, struct error *err)
         return -1;
     if (e->options->kind->collect && e->options->kind->collect(e, err))
         return -1;
-    if (e->row_count)
-        qsort(e->rows, e->row_count, sizeof *e->rows, by_key);
+    add_up_equal(e);
     if (e->inside)
         e->result->losses[PROBE_LOST_EVENTS] = inside_lost(e->inside);
     else
@@ -505,7 +542,8 @@ static int interval(void *arg, struct error *err)
 {
     struct probe_state *s = arg;
     struct probe_engine *e = &s->e;
-    if (collect(e, err) || (!e->options->kind->gauge && subtract(s, err)))
+    const bool levels = e->options->kind->gauge || e->options->live;
+    if (collect(e, err) || (!levels && subtract(s, err)))
         return -1;
     e->result->row_count = e->row_count;
     uint64_t losses[PROBE_LOSSES];
@@ -513,7 +551,7 @@ static int interval(void *arg, struct error *err)
     for (int i = 0; i < PROBE_LOSSES; i++)
         e->result->losses[i] -= s->losses_before[i];
     memcpy(s->losses_before, losses, sizeof losses);
-    const bool apart = !e->options->kind->gauge && !e->result->arenas;
+    const bool apart = !levels && !e->result->arenas;
     const uint64_t now = clock_monotonic_ns();
     const uint64_t since = apart && s->interval_ns ? s->interval_ns : e->result->start_ns;
     e->result->duration_ns = now - since;
@@ -529,6 +567,14 @@ static void tick(void *arg)
 {
     struct probe_state *s = arg;
     s->e.options->kind->event(&s->e, NULL, 0);
+}
+
+/* Many blocks of the kernel are released once no processor can look at them any more: waits for
+ * that. */
+static void settle(void)
+{
+    for (int i = 0; i < 2; i++)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
 static int run_all(struct probe_state *s, struct error *err)
@@ -557,6 +603,8 @@ static int run_all(struct probe_state *s, struct error *err)
     e->result->duration_ns = clock_monotonic_ns() - e->result->start_ns;
     e->result->interrupted = plan.interrupted;
     e->result->wait_status = plan.wait_status;
+    if (o->live)
+        settle();
     attach_release(&e->attachments); /* before the sums are read: they stand still */
     if (s->ring)
         ring_buffer__consume(s->ring);
@@ -567,7 +615,8 @@ static int run_all(struct probe_state *s, struct error *err)
 
 int probe_begin(const struct probe_options *o, struct probe_result *result, struct error *err)
 {
-    *result = (struct probe_result){.kind = o->kind, .by = o->by, .order = o->order};
+    *result =
+        (struct probe_result){.kind = o->kind, .by = o->by, .order = o->order, .live = o->live};
     struct probe_state *s = calloc(1, sizeof *s);
     if (!s)
         return error_memory(err);
@@ -606,7 +655,8 @@ void probe_end(struct probe_result *r)
 
 int probe_run(const struct probe_options *o, struct probe_result *result, struct error *err)
 {
-    *result = (struct probe_result){.kind = o->kind, .by = o->by, .order = o->order};
+    *result =
+        (struct probe_result){.kind = o->kind, .by = o->by, .order = o->order, .live = o->live};
     struct probe_state *s = calloc(1, sizeof *s);
     if (!s)
         return error_memory(err);

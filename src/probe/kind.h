@@ -19,7 +19,9 @@ struct probe_kind {
     uint32_t by, may_by;
     bool uses_library, has_mmap, has_live, has_sizes;
     bool within_faults; /* its programs run where the process's memory map cannot be asked twice */
-    bool gauge;         /* values are levels, not sums: an interval shows them as they are */
+    /* A program may be due while it runs: the kernel leaves it out then, which counts as lost. */
+    bool within_each_other;
+    bool gauge; /* values are levels, not sums: an interval shows them as they are */
     const void *(*object)(size_t *bytes); /* the compiled programs */
 
     /* The functions that it would probe, and of which file. NULL: it does not say. */
@@ -35,7 +37,8 @@ struct probe_kind {
     int (*attach)(struct probe_engine *e, struct error *err);
     /* When it is over. NULL: nothing. */
     void (*finish)(struct probe_engine *e);
-    /* Sums that are not in the map `sums`: adds rows to e->rows. NULL: none. */
+    /* Sums that are not in the map `sums`: adds rows to e->rows, or takes some away. Rows of equal
+     * keys are added up behind it. NULL: none. */
     int (*collect)(struct probe_engine *e, struct error *err);
     /* An event of the ring buffer of a type from PROBE_EVENT_KIND on. NULL: none. */
     void (*event)(struct probe_engine *e, const void *data, size_t size);
@@ -115,6 +118,8 @@ int engine_resize(struct probe_engine *e, const char *name, size_t entries, stru
 /* Passes an event of a stream on. what, place: as in struct mlw_kernel. */
 void engine_stream(const struct probe_engine *e, const struct mlw_kernel *event,
                    const uint64_t *values);
+/* How often the kernel left a program out because it was at work on that processor already. */
+uint64_t engine_missed(const struct probe_engine *e);
 /* A name for each value of key.what. */
 int engine_add_names(struct probe_engine *e, const char *const *names, size_t n, struct error *err);
 

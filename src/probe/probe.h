@@ -184,6 +184,16 @@ struct probe_unplaced {
     const char *why;
 };
 
+/* Blocks of which it is not known whether they are live: the kernel does not report every release
+ * of such. They are in no row. */
+struct probe_not_known {
+    struct probe_key key;     /* the cache by name and what, and the calling function's site */
+    struct probe_value value; /* of the blocks whose release was not seen */
+    /* Blocks that were given out again though no release was reported: how often the kernel did
+     * not. 0: of the whole cache none was reported, and there is a way without a report. */
+    uint64_t given_out_again;
+};
+
 /* Processes of one name that are not meant, and that the probes in a file slow nevertheless; as by
  * the time when they were attached. */
 struct probe_bystander {
@@ -195,6 +205,7 @@ struct probe_bystander {
 struct probe_result {
     const struct probe_kind *kind;
     uint32_t by, order;   /* as in the options */
+    bool live;            /* as in the options */
     char source[512];     /* the files that it was attached to */
     uint64_t start_ns;    /* CLOCK_MONOTONIC */
     uint64_t duration_ns; /* that the figures are of: of an interval its own, but since the start of
@@ -207,6 +218,8 @@ struct probe_result {
     size_t name_count;
     const struct probe_unplaced *unplaced;
     size_t unplaced_count;
+    const struct probe_not_known *not_known; /* most blocks first */
+    size_t not_known_count;
     const struct probe_bystander *bystanders;
     size_t bystander_count;
     bool bystanders_cut; /* there may be more: processes have too many mappings to look at */

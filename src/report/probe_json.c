@@ -227,6 +227,24 @@ static void write_not_placed(struct json *j, const struct probe_result *r)
     json_close_array(j);
 }
 
+static void write_not_known(struct json *j, const struct probe_result *r,
+                            const struct probe_layout *l)
+{
+    json_open_array(j, "not_known");
+    for (size_t i = 0; i < r->not_known_count; i++) {
+        const struct probe_not_known *n = &r->not_known[i];
+        char text[PROBE_NAME_BYTES + 1];
+        json_open_object(j, NULL);
+        json_text(j, "function", probe_kernel_name(r, n->key.site));
+        json_text(j, "cache", probe_key_name(&n->key, text));
+        write_values(j, l, &n->value);
+        json_number(j, "given_out_again", n->given_out_again);
+        json_text(j, "reason", probe_not_known_why(n));
+        json_close_object(j);
+    }
+    json_close_array(j);
+}
+
 static void write_bystanders(struct json *j, const struct probe_result *r)
 {
     json_open_array(j, "bystanders");
@@ -265,6 +283,8 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
         write_not_placed(&j, r);
         write_bystanders(&j, r);
     }
+    if (r->live)
+        write_not_known(&j, r, l);
     if (!l->gauge && !r->arenas)
         write_values(&j, l, &g.total);
     if (l->histogram && !r->arenas)

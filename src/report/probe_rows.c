@@ -106,6 +106,13 @@ const char *probe_key_name(const struct probe_key *k, char text[PROBE_NAME_BYTES
     return text;
 }
 
+const char *probe_not_known_why(const struct probe_not_known *n)
+{
+    return n->given_out_again
+               ? "Linux gave such blocks out again and had reported no release of them"
+               : "Linux reported no release of this cache, whose blocks kfree_rcu() may release";
+}
+
 uint64_t probe_class_min(uint32_t size_class) { return size_class ? 1ull << (size_class - 1) : 0; }
 
 uint64_t probe_class_max(uint32_t size_class)

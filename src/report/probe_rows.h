@@ -27,6 +27,9 @@ void probe_groups_release(struct probe_groups *g);
 /* The name in a key: of a cache, of a mapping. */
 const char *probe_key_name(const struct probe_key *k, char text[PROBE_NAME_BYTES + 1]);
 
+/* Why it is not known whether they are live. */
+const char *probe_not_known_why(const struct probe_not_known *n);
+
 /* First and last size of a class. */
 uint64_t probe_class_min(uint32_t size_class);
 uint64_t probe_class_max(uint32_t size_class);

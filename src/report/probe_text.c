@@ -163,6 +163,15 @@ static void print_stacks(const struct page *p, const struct probe_result *r,
     buffer_release(&b);
 }
 
+static void put_titles(struct buffer *b, const struct probe_layout *l)
+{
+    for (int i = 0; i < PROBE_VALUES; i++)
+        if (l->value[i]) {
+            page_right(b, l->title[i], VALUE_WIDTH);
+            buffer_append_char(b, ' ');
+        }
+}
+
 static void print_groups(const struct page *p, const struct probe_result *r,
                          const struct probe_report *how, const struct probe_layout *l,
                          const struct probe_groups *g)
@@ -176,11 +185,7 @@ static void print_groups(const struct page *p, const struct probe_result *r,
         buffer_release(&b);
         return;
     }
-    for (int i = 0; i < PROBE_VALUES; i++)
-        if (l->value[i]) {
-            page_right(&b, l->title[i], VALUE_WIDTH);
-            buffer_append_char(&b, ' ');
-        }
+    put_titles(&b, l);
     page_line(p, &b);
     for (size_t i = 0; i < g->count; i++) {
         buffer_clear(&b);
@@ -209,6 +214,8 @@ static void print_losses(const struct page *p, const struct probe_result *r)
         [PROBE_LOST_STACKS] = "events counted without their stack: no room for it",
         [PROBE_LOST_EVENTS] = "events lost: the ring buffer was full",
         [PROBE_LOST_TARGETS] = "processes not followed: too many",
+        [PROBE_LOST_BLOCKS] = "blocks not followed: too many are live",
+        [PROBE_LOST_WITHIN] = "events lost: they came while another was counted",
         [PROBE_CUT_STACKS] = "stacks end early: no unwind tables for the code they go through",
     };
     for (int i = 0; i < PROBE_LOSSES; i++) {
@@ -240,6 +247,39 @@ static void print_not_placed(const struct page *p, const struct probe_result *r)
         buffer_printf(&b, " and %s more (--json has all)",
                       human_count(count, r->unplaced_count - NAMED));
     page_wrap(p, &b, 2);
+    buffer_release(&b);
+}
+
+static void print_not_known(const struct page *p, const struct probe_result *r,
+                            const struct probe_report *how, const struct probe_layout *l)
+{
+    struct buffer b = {0};
+    if (!r->not_known_count)
+        return;
+    putc('\n', p->out);
+    buffer_append_text(&b,
+                       "not known whether live, for Linux did not report every release: at most");
+    page_wrap(p, &b, 0);
+    buffer_clear(&b);
+    put_titles(&b, l);
+    page_right(&b, "given again", VALUE_WIDTH);
+    page_line(p, &b);
+    for (size_t i = 0; i < r->not_known_count; i++) {
+        const struct probe_not_known *n = &r->not_known[i];
+        const char *function = probe_kernel_name(r, n->key.site);
+        char text[PROBE_NAME_BYTES + 1];
+        buffer_clear(&b);
+        if (i == how->top) {
+            buffer_printf(&b, "... and %zu more (-n shows more)", r->not_known_count - i);
+            page_line(p, &b);
+            break;
+        }
+        put_values(&b, l, &n->value, false);
+        put_value(&b, 'n', n->given_out_again);
+        buffer_printf(&b, " %s%s%s", function ? function : "", function ? " " : "",
+                      probe_key_name(&n->key, text));
+        page_line(p, &b);
+    }
     buffer_release(&b);
 }
 
@@ -285,6 +325,7 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
         putc('\n', out);
         print_histogram(&p, l, g.rows, r->row_count);
     }
+    print_not_known(&p, r, how, l);
     buffer_release(&b);
     probe_groups_release(&g);
     return 0;
