@@ -264,7 +264,7 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
                       struct error *err)
 {
     struct probe_groups g;
-    if (probe_groups_make(&g, r, err))
+    if (probe_groups_make(&g, r, how, err))
         return -1;
     const struct probe_layout *l = probe_layout(r);
     struct json j = {.out = out, .one_line = how->one_line};
@@ -336,7 +336,7 @@ int probe_report_folded(FILE *out, const struct probe_result *r, const struct pr
 {
     struct probe_groups g;
     struct buffer b = {0};
-    if (probe_groups_make(&g, r, err))
+    if (probe_groups_make(&g, r, how, err))
         return -1;
     for (size_t i = 0; i < g.count; i++) {
         const struct probe_key *k = &g.group[i].sum.key;

@@ -3,6 +3,7 @@
 #include "symbol/spelling.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +60,154 @@ static int by_value(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-int probe_groups_make(struct probe_groups *g, const struct probe_result *r, struct error *err)
+/* ---- keys that read the same ---- */
+
+/* A part of a key, how it reads, and the first part that reads so. */
+struct reading {
+    uint64_t part, same;
+    char *text; /* owned */
+};
+
+static int by_part(const void *a, const void *b)
+{
+    const struct reading *x = a, *y = b;
+    return (x->part > y->part) - (x->part < y->part);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    const struct reading *x = a, *y = b;
+    const int order = strcmp(x->text, y->text);
+    return order ? order : by_part(a, b);
+}
+
+/* Writes how a part of a key reads. */
+typedef void read_part(struct buffer *b, const struct probe_result *r,
+                       const struct probe_report *how, uint64_t part);
+
+static void read_stack(struct buffer *b, const struct probe_result *r,
+                       const struct probe_report *how, uint64_t stack)
+{
+    struct symbol_frame f[PROBE_FRAMES_MAX];
+    const size_t n = probe_functions(r, how, stack, f, PROBE_FRAMES_MAX);
+    for (size_t i = 0; i < n; i++) {
+        probe_function_text(b, &f[i]);
+        buffer_append_char(b, '\n');
+    }
+}
+
+static void read_kernel_stack(struct buffer *b, const struct probe_result *r,
+                              const struct probe_report *how, uint64_t kstack)
+{
+    const char *names[PROBE_DEPTH_MAX];
+    const size_t n = probe_kernel_frames(r, kstack, names, PROBE_DEPTH_MAX);
+    (void)how;
+    for (size_t i = 0; i < n; i++)
+        buffer_printf(b, "%s\n", names[i]);
+}
+
+static void read_caller(struct buffer *b, const struct probe_result *r,
+                        const struct probe_report *how, uint64_t site)
+{
+    const char *name = probe_kernel_name(r, site);
+    (void)how;
+    buffer_append_text(b, name ? name : "");
+}
+
+static void read_name(struct buffer *b, const struct probe_result *r,
+                      const struct probe_report *how, uint64_t what)
+{
+    (void)how;
+    buffer_append_text(b, what < r->name_count ? r->names[what] : "");
+}
+
+static const struct part {
+    uint32_t by;
+    read_part *read;
+    size_t at; /* in struct probe_key */
+    bool is_what;
+} parts[] = {
+    {PROBE_BY_STACK, read_stack, offsetof(struct probe_key, stack), false},
+    {PROBE_BY_KSTACK, read_kernel_stack, offsetof(struct probe_key, kstack), false},
+    {PROBE_BY_CALLER, read_caller, offsetof(struct probe_key, site), false},
+    {PROBE_BY_FUNCTION | PROBE_BY_ACCESS, read_name, offsetof(struct probe_key, what), true},
+};
+
+static uint64_t get_part(const struct part *p, const struct probe_key *k)
+{
+    uint64_t value;
+    if (p->is_what)
+        return k->what;
+    memcpy(&value, (const char *)k + p->at, sizeof value);
+    return value;
+}
+
+static void set_part(const struct part *p, struct probe_key *k, uint64_t value)
+{
+    if (p->is_what)
+        k->what = (uint32_t)value;
+    else
+        memcpy((char *)k + p->at, &value, sizeof value);
+}
+
+static int read_all(const struct part *p, struct reading *list, size_t n,
+                    const struct probe_result *r, const struct probe_report *how, struct error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct buffer b = {0};
+        p->read(&b, r, how, list[i].part);
+        list[i].text = strdup(buffer_text(&b));
+        buffer_release(&b);
+        if (!list[i].text)
+            return error_memory(err);
+    }
+    return 0;
+}
+
+/* Gives the parts of keys that read the same one value. */
+static int unite(const struct part *p, struct probe_row *rows, size_t count,
+                 const struct probe_result *r, const struct probe_report *how, struct error *err)
+{
+    struct reading *list = calloc(count + 1, sizeof *list);
+    size_t n = 0;
+    if (!list)
+        return error_memory(err);
+    for (size_t i = 0; i < count; i++)
+        list[i].part = get_part(p, &rows[i].key);
+    qsort(list, count, sizeof *list, by_part);
+    for (size_t i = 0; i < count; i++)
+        if (!n || list[n - 1].part != list[i].part)
+            list[n++].part = list[i].part;
+    const int bad = read_all(p, list, n, r, how, err);
+    if (!bad) {
+        qsort(list, n, sizeof *list, by_text);
+        for (size_t i = 0; i < n; i++)
+            list[i].same =
+                i && !strcmp(list[i - 1].text, list[i].text) ? list[i - 1].same : list[i].part;
+        qsort(list, n, sizeof *list, by_part);
+    }
+    for (size_t i = 0; !bad && i < count; i++) {
+        const struct reading wanted = {.part = get_part(p, &rows[i].key)};
+        const struct reading *found = bsearch(&wanted, list, n, sizeof *list, by_part);
+        set_part(p, &rows[i].key, found->same);
+    }
+    for (size_t i = 0; i < n; i++)
+        free(list[i].text);
+    free(list);
+    return bad;
+}
+
+static int unite_all(struct probe_row *rows, size_t count, const struct probe_result *r,
+                     const struct probe_report *how, struct error *err)
+{
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (count > 1 && r->by & parts[i].by && unite(&parts[i], rows, count, r, how, err))
+            return -1;
+    return 0;
+}
+
+int probe_groups_make(struct probe_groups *g, const struct probe_result *r,
+                      const struct probe_report *how, struct error *err)
 {
     *g = (struct probe_groups){0};
     g->rows = calloc(r->row_count + 1, sizeof *g->rows);
@@ -70,6 +218,10 @@ int probe_groups_make(struct probe_groups *g, const struct probe_result *r, stru
     }
     if (r->row_count) {
         memcpy(g->rows, r->rows, r->row_count * sizeof *g->rows);
+        if (unite_all(g->rows, r->row_count, r, how, err)) {
+            probe_groups_release(g);
+            return -1;
+        }
         qsort(g->rows, r->row_count, sizeof *g->rows, by_group);
     }
     for (size_t i = 0; i < r->row_count; i++) {

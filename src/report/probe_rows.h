@@ -21,7 +21,9 @@ struct probe_groups {
     size_t count;
     struct probe_value total;
 };
-int probe_groups_make(struct probe_groups *g, const struct probe_result *r, struct error *err);
+/* Rows that read the same are one: of two places in one function, for instance. */
+int probe_groups_make(struct probe_groups *g, const struct probe_result *r,
+                      const struct probe_report *how, struct error *err);
 void probe_groups_release(struct probe_groups *g);
 
 /* The name in a key: of a cache, of a mapping. */

@@ -304,7 +304,7 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
         probe_arenas_text(out, r);
         return 0;
     }
-    if (probe_groups_make(&g, r, err))
+    if (probe_groups_make(&g, r, how, err))
         return -1;
     if (l->gauge)
         buffer_printf(&b, "%zu sizes", count_shown(l, &g));

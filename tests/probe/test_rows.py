@@ -55,5 +55,28 @@ class Live(Case):
         self.assertLess(files[-1], 20, files)
 
 
+class Equal(Case):
+    def unique(self, rows, *keys):
+        texts = [json.dumps([row[k] for k in keys]) for row in rows]
+        self.assertEqual([t for i, t in enumerate(texts) if t in texts[:i]], [])
+
+    def test_two_instructions_of_one_line(self):
+        document = self.probe("faults", "--by", "stack", "--", victim("rows_victim"), "touch")
+        rows = [s for p in document["processes"] for s in p["stacks"]]
+        self.unique(rows, "frames")
+        self.assertEqual([row["minor"] for row in rows if row["frames"][0]["function"] == "touch_two"], [64])
+        folded = mallow("probe", "faults", "--folded", "--", victim("rows_victim"), "touch").stdout.splitlines()
+        self.assertEqual([line.split()[-1] for line in folded if line.rsplit(" ", 1)[0].endswith("touch_two")], ["64"])
+
+    def test_two_places_of_one_function_of_the_kernel(self):
+        for options in (["--by", "caller,cache"], ["--by", "command,caller"], ["--by", "caller"]):
+            out = mallow("probe", "slab", "--json", *options, "--", victim("rows_victim"), "maps")
+            rows = json.loads(out.stdout)["callers"]
+            self.assertGreater(len(rows), 10)
+            self.unique(rows, *[k for k in ("comm", "function", "cache") if k in rows[0]])
+        out = mallow("probe", "slab", "--json", "--by", "kstack", "--", victim("rows_victim"), "maps")
+        self.unique(json.loads(out.stdout)["callers"], "kernel_frames")
+
+
 if __name__ == "__main__":
     main()
