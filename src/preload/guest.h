@@ -6,6 +6,7 @@
  *   guest/exec.c       exec, posix_spawn: what becomes another program
  *   guest/ending.c     the end of a process without destructors
  *   guest/sandbox.c    seccomp: which calls of ours a program's filter would kill it for
+ *   guest/syscall.c    syscall(2), and which of its calls we must hear of
  *   guest/say.c        a line on standard error
  *   guest/way.c        the way to a file that the environment names
  *   guest/cxx.c        C++'s new and delete, seen once whatever library has them
@@ -18,7 +19,7 @@
  *   guest/time.c       the kernel's clocks
  *   guest/clock.c      the clock, also where it may not be asked
  *
- * The first five are linked into each library; module.c, text.c and
+ * The first six are linked into each library; module.c, text.c and
  * time.c too; way.c, bindings.c and module_write.c
  * into all but libmallow-arenas.so; cxx.c, redirect.c and namespace.c into libmallow-record.so and
  * libmallow-watch.so, clock.c into libmallow-watch.so and libmallow-arenas.so. What they need of
@@ -157,8 +158,15 @@ HIDDEN void guest_confine(const struct sock_fprog *program);
 HIDDEN void guest_not_confined(void);
 /* Any other system call is about to be made by way of syscall(2), with these arguments. */
 HIDDEN void guest_asks(long number, long a, long b, long c);
+/* mmap, munmap, mremap or brk by way of syscall(2): made by `real`, whose result it gives. Only a
+ * library that follows the program's mappings has one of its own. sp, bp: see NEXT_GOES_ON. */
+typedef long guest_real_syscall(long, ...);
+HIDDEN long guest_maps(guest_real_syscall *real, long number, const long a[6], uint64_t sp,
+                       uint64_t bp);
 /* The time stamp counter is about to be withheld. */
 HIDDEN void guest_clock_withheld(void);
+/* seccomp, prctl, execve or execveat by way of syscall(2), made by `real`. */
+HIDDEN long sandbox_syscall(guest_real_syscall *real, long number, const long a[6]);
 
 /* ending.c: the process is about to end without destructors; handlers: those of quick_exit are
  * still to run. */
@@ -193,7 +201,7 @@ HIDDEN const char *guest_setting(const char *name);
 HIDDEN void guest_leave_environment(void);
 HIDDEN void guest_return_to_environment(void);
 /* execve and execveat by way of syscall(2), whose number and arguments these are. */
-HIDDEN long guest_exec_syscall(long (*real)(long, ...), long number, const long a[6]);
+HIDDEN long guest_exec_syscall(guest_real_syscall *real, long number, const long a[6]);
 
 /* ---- sandbox.c, for the library ---- */
 

@@ -108,6 +108,16 @@ class Truth(unittest.TestCase):
             self.assertIs(executed["attached"], False)
             v.end()
 
+    def test_mappings_by_syscall(self):
+        """Before, they were not recorded."""
+        with self.victim() as v:
+            recorded = Recorded(v)
+            v.ask("map")
+            mapped = process_of(recorded.end(), v.pid)["mapped"]
+            site, = [s for s in mapped["sites"] if functions(s)[0] == "map_by_syscall"]
+            self.assertEqual((site["calls"], site["mapped_bytes"], site["end_bytes"]), (1, 3 << 20, 2 << 20))
+            v.end()
+
     def test_no_follow(self):
         with self.victim() as v:
             recorded = Recorded(v, "--no-follow")

@@ -1,13 +1,15 @@
 /* A program that writes down what it allocates. It says "ready"; then it answers each line of its
  * standard input: "make" (four threads, and a library that it loads then, allocate and release),
  * "release" (what it had at the beginning), "room" (addresses above all that is mapped later are
- * free again), "fork", "exec": with counts of the calls since the last answer. It allocates nothing
- * else: no stdio. Argument: a library with plugin_make. */
+ * free again), "fork", "exec": with counts of the calls since the last answer; "map" (3 MB, less 1
+ * MB in the middle, by syscall(2)). It allocates nothing else: no stdio. Argument: a library with
+ * plugin_make. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,6 +44,14 @@ static void make(void)
     for (size_t i = 0; plugin_make && i < 100; i++)
         free(plugin_make(333));
     say("made 2000 resized 1000 plugin 100\n");
+}
+
+__attribute__((noinline)) static void map_by_syscall(void)
+{
+    char *p = (char *)syscall(SYS_mmap, NULL, 3 << 20, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(p, 1, 3 << 20);
+    syscall(SYS_munmap, p + (1 << 20), 1 << 20);
 }
 
 static void child(const char *path)
@@ -85,6 +95,9 @@ int main(int argc, char **argv)
             say("done\n");
         } else if (!strncmp(line, "room", 4)) {
             munmap(room, ROOM);
+            say("done\n");
+        } else if (!strncmp(line, "map", 3)) {
+            map_by_syscall();
             say("done\n");
         } else if (!strncmp(line, "fork", 4) || !strncmp(line, "exec", 4)) {
             child(*line == 'e' ? argv[0] : NULL);

@@ -32,11 +32,20 @@ class Api(Case):
         self.assertEqual(doc["lost_events"], 0)
 
     def test_own_mappings_by_call_site(self):
-        mapped = self.process(self.recorded([victim("maps")]), "maps")["mapped"]
+        self.maps(victim("maps"))
+
+    def test_own_mappings_by_syscall(self):
+        """Before, none of them was recorded."""
+        self.maps(victim("maps"), "syscall")
+
+    def maps(self, *argv):
+        p = self.process(self.recorded(list(argv)), "maps")
+        self.assertEqual({k: p["calls"].get(k) for k in ("mmap", "munmap", "mremap")}, dict(mmap=2, munmap=4, mremap=1))
+        mapped = p["mapped"]
         MB = 1 << 20
         self.assertEqual(mapped["peak_bytes"], 64 * MB + 3 * 4096)
         self.assertEqual(mapped["end_bytes"], 51 * MB + MB)
-        sites = {next(f["function"] for f in s["frames"] if f["function"] != "map"):
+        sites = {next(f["function"] for f in s["frames"] if f["function"] not in ("map", "remap")):
                  (s["calls"], s["mapped_bytes"], s["peak_bytes"], s["end_bytes"]) for s in mapped["sites"]}
         self.assertEqual(sites, {"make_pool": (1, 64 * MB, 64 * MB, 51 * MB),
                                  "make_buffer": (1, 3 * 4096, 3 * 4096, 0),

@@ -1,13 +1,33 @@
-/* maps.c - maps memory by itself: a known number of bytes at each of three places. */
+/* maps.c - maps memory by itself: a known number of bytes at each of three places. `maps syscall`:
+ * all of it by syscall(2). */
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define MB       ((size_t)1 << 20)
 #define NOINLINE __attribute__((noinline, noclone))
+#define MEMORY   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1
+
+static int raw;
 
 static void *map(size_t bytes)
 {
-    return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return raw ? (void *)syscall(SYS_mmap, NULL, bytes, MEMORY, 0) : mmap(NULL, bytes, MEMORY, 0);
+}
+
+static void *remap(void *p, size_t old, size_t bytes)
+{
+    return raw ? (void *)syscall(SYS_mremap, p, old, bytes, MREMAP_MAYMOVE)
+               : mremap(p, old, bytes, MREMAP_MAYMOVE);
+}
+
+static void unmap(void *p, size_t bytes)
+{
+    if (raw)
+        syscall(SYS_munmap, p, bytes);
+    else
+        munmap(p, bytes);
 }
 
 NOINLINE static void *make_pool(void)
@@ -26,18 +46,19 @@ NOINLINE static void *make_buffer(void)
 
 NOINLINE static void *enlarge(void *p)
 {
-    char *q = mremap(p, 10000, 2 * MB, MREMAP_MAYMOVE);
+    char *q = remap(p, 10000, 2 * MB);
     *q = 1;
     return q;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    raw = argc > 1 && !strcmp(argv[1], "syscall");
     char *pool = make_pool(), *buffer = make_buffer(); /* the peak */
-    munmap(pool + 60 * MB, 4 * MB);                    /* the end of it */
+    unmap(pool + 60 * MB, 4 * MB);                     /* the end of it */
     buffer = enlarge(buffer); /* may well lie there: nothing below touches that again */
-    munmap(buffer + MB, MB);
-    munmap(pool + 16 * MB, MB);    /* a hole */
-    munmap(pool + 8 * MB, 9 * MB); /* over the hole */
+    unmap(buffer + MB, MB);
+    unmap(pool + 16 * MB, MB);    /* a hole */
+    unmap(pool + 8 * MB, 9 * MB); /* over the hole */
     return pool == NULL;
 }

@@ -9,6 +9,7 @@
 #include <link.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -366,15 +367,80 @@ static int keys(void)
     return 0;
 }
 
+/* ---- system calls by syscall(2) ---- */
+
+#define ON_STACK_BYTES 65536
+
+static volatile int ran;
+
+static void on_own_stack(void)
+{
+    ran = 1;
+    for (;;)
+        syscall(SYS_exit, 7);
+}
+
+/* clone onto another stack returns there, to what lies on top of it: as from the kernel, no frame
+ * of anybody is on the way. */
+static void clones(void)
+{
+    char *stack =
+        mmap(NULL, ON_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void (**top)(void) = (void (**)(void))(stack + ON_STACK_BYTES - 64);
+    int status;
+    *top = on_own_stack;
+    long child = syscall(SYS_clone, CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD, top, 0, 0, 0);
+    if (child < 0 || waitpid((pid_t)child, &status, 0) != child)
+        broken("clone");
+    printf("clone: ran %d, status %d\n", ran, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+    munmap(stack, ON_STACK_BYTES);
+}
+
+static int result(long r) { return r == -1 ? -errno : r != 0; }
+
+static int asks_kernel(void)
+{
+    enum { PAGE = 4096, EACH = PROT_READ | PROT_WRITE };
+    char name[] = "/tmp/odd-XXXXXX", *p, *q;
+    const int fd = mkstemp(name);
+    if (fd < 0 || unlink(name) || ftruncate(fd, 3 * PAGE) || pwrite(fd, "second", 6, PAGE) != 6 ||
+        pwrite(fd, "third", 5, 2 * PAGE) != 5)
+        broken("a file");
+    errno = 77;
+    p = (char *)syscall(SYS_mmap, NULL, PAGE, EACH, MAP_SHARED, fd, (off_t)2 * PAGE);
+    printf("the sixth argument: %s, errno %d\n", p, errno);
+    q = (char *)syscall(SYS_mmap, NULL, 4 * PAGE, EACH, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    printf("there: %d\n",
+           syscall(SYS_mmap, q, PAGE, EACH, MAP_SHARED | MAP_FIXED, fd, (off_t)PAGE) == (long)q &&
+               !strcmp(q, "second"));
+    printf("moved: %d, errno %d\n",
+           syscall(SYS_mremap, p, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, q + PAGE) ==
+                   (long)(q + PAGE) &&
+               !strcmp(q + PAGE, "third"),
+           errno);
+    printf("refused: %d",
+           result(syscall(SYS_mmap, NULL, 0, EACH, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
+    printf(" %d", result(syscall(SYS_munmap, q + 1, PAGE)));
+    printf(" %d", result(syscall(SYS_mremap, q, PAGE, 0, 0)));
+    printf(" %d\n", result(syscall(-5)));
+    errno = 77;
+    printf("unmapped: %ld, errno %d\n", syscall(SYS_munmap, q, 4 * PAGE), errno);
+    printf("the break: %d\n", (void *)syscall(SYS_brk, NULL) == sbrk(0));
+    printf("who: %d\n", syscall(SYS_getpid) == getpid());
+    close(fd);
+    clones();
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         int (*run)(void);
-    } modes[] = {{"inherits", inherits}, {"counts", counts},         {"complains", complains},
-                 {"errnos", errnos},     {"reserves", reserves},     {"keeps-back", keeps_back},
-                 {"profiles", profiles}, {"asks-glibc", asks_glibc}, {"lists", lists},
-                 {"keys", keys}};
+    } modes[] = {{"inherits", inherits}, {"counts", counts},          {"complains", complains},
+                 {"errnos", errnos},     {"reserves", reserves},      {"keeps-back", keeps_back},
+                 {"profiles", profiles}, {"asks-glibc", asks_glibc},  {"lists", lists},
+                 {"keys", keys},         {"asks-kernel", asks_kernel}};
     if (argc > 2) { /* attached to meanwhile */
         puts("ready");
         fflush(stdout);

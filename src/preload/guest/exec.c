@@ -313,7 +313,7 @@ INTERPOSED(int, execveat, int fd, const char *path, char *const argv[], char *co
     return r;
 }
 
-long guest_exec_syscall(long (*real)(long, ...), long number, const long a[6])
+long guest_exec_syscall(guest_real_syscall *real, long number, const long a[6])
 {
     unsigned at = number == SYS_execveat ? 3 : 2;
     char *const *env = (char *const *)a[at];

@@ -196,31 +196,23 @@ INTERPOSED(int, prctl, int option, ...)
     return r;
 }
 
-INTERPOSED(long, syscall, long number, ...)
+long sandbox_syscall(guest_real_syscall *real, long number, const long a[6])
 {
-    static long (*real)(long, ...);
-    va_list ap;
-    va_start(ap, number);
-    long a = va_arg(ap, long), b = va_arg(ap, long), c = va_arg(ap, long), d = va_arg(ap, long),
-         e = va_arg(ap, long), f = va_arg(ap, long);
-    va_end(ap);
-    if (!real)
-        real = (long (*)(long, ...))(uintptr_t)next_symbol("syscall");
+    if (number == SYS_execve || number == SYS_execveat)
+        return guest_exec_syscall(real, number, a);
     /* libseccomp asks for strict mode with flags, which are refused, to learn what the kernel has
      */
-    bool strict = (number == SYS_seccomp && a == SECCOMP_SET_MODE_STRICT && !b && !c) ||
-                  (number == SYS_prctl && a == PR_SET_SECCOMP && b == SECCOMP_MODE_STRICT),
-         filter = (number == SYS_seccomp && a == SECCOMP_SET_MODE_FILTER && c) ||
-                  (number == SYS_prctl && a == PR_SET_SECCOMP && b == SECCOMP_MODE_FILTER && c),
-         everywhere = number == SYS_seccomp && b & SECCOMP_FILTER_FLAG_TSYNC,
+    bool strict = (number == SYS_seccomp && a[0] == SECCOMP_SET_MODE_STRICT && !a[1] && !a[2]) ||
+                  (number == SYS_prctl && a[0] == PR_SET_SECCOMP && a[1] == SECCOMP_MODE_STRICT),
+         filter =
+             (number == SYS_seccomp && a[0] == SECCOMP_SET_MODE_FILTER && a[2]) ||
+             (number == SYS_prctl && a[0] == PR_SET_SECCOMP && a[1] == SECCOMP_MODE_FILTER && a[2]),
+         everywhere = number == SYS_seccomp && a[1] & SECCOMP_FILTER_FLAG_TSYNC,
          closed = (strict || filter) &&
-                  about_to_confine(strict, everywhere, (const struct sock_fprog *)c);
-    if (number == SYS_prctl && a == PR_SET_TSC && b == PR_TSC_SIGSEGV)
+                  about_to_confine(strict, everywhere, (const struct sock_fprog *)a[2]);
+    if (number == SYS_prctl && a[0] == PR_SET_TSC && a[1] == PR_TSC_SIGSEGV)
         guest_clock_withheld();
-    guest_asks(number, a, b, c);
-    if (number == SYS_execve || number == SYS_execveat)
-        return guest_exec_syscall(real, number, (const long[6]){a, b, c, d, e, f});
-    long r = real(number, a, b, c, d, e, f);
+    long r = real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (closed && r < 0)
         was_refused();
     return r;

@@ -10,7 +10,7 @@
 
 #define FIND(f) ((__typeof__(&f))(uintptr_t)next_symbol(#f))
 
-HIDDEN long entry_syscall(long number, ...); /* sandbox.c */
+HIDDEN long entry_syscall(long number, long a, long b, long c, long d, long e, long f);
 
 static bool recording(void)
 {
@@ -28,7 +28,7 @@ INTERPOSED(pid_t, fork, void)
         real = FIND(fork);
     if (recording())
         process_fork_clock = clock_now(thread_self ? thread_self->clock_kind : recorder.clock_kind);
-    pid_t pid = real ? real() : (pid_t)entry_syscall(SYS_fork);
+    pid_t pid = real ? real() : (pid_t)entry_syscall(SYS_fork, 0, 0, 0, 0, 0, 0);
     if (!pid && !wiped.control) {
         int saved = errno;
         process_wake();
