@@ -363,6 +363,8 @@ void explain_parts(const struct trace_image *image, struct explained *e)
     e->attached = image->attached;
     e->huge_bytes = s ? s->huge : 0;
     e->hugetlb_bytes = s ? s->hugetlb : 0;
+    e->forked_bytes = s ? s->forked : 0;
+    e->proportional_bytes = s ? s->proportional : 0;
     e->measured_ns = s ? s->clock : 0;
     e->resident_bytes = s ? explain_resident(s) : 0;
     e->swapped_bytes = s ? s->swapped : 0;

@@ -73,6 +73,9 @@ struct explained {
     uint64_t live_bytes, live_blocks;
     uint64_t huge_bytes;    /* of the resident bytes: in huge pages */
     uint64_t hugetlb_bytes; /* of them: in HugetlbPages, which VmRSS does not count */
+    uint64_t forked_bytes;  /* of them: in pages that other processes have as well, since a fork */
+    uint64_t proportional_bytes; /* the resident size with each shared page divided among the
+                                    processes that have it; 0: neither of the two is known */
     bool glibc;
     uint64_t heap_bytes;      /* glibc: resident in heaps */
     uint64_t kept_tops_bytes; /* of EXPLAIN_TOPS: what malloc_trim does not give back */

@@ -69,10 +69,12 @@ static void forget_graph(struct watch_screen *s)
     memset(s->rss, 0, sizeof s->rss);
 }
 
-/* The figures of this moment, of the processes that are shown. */
+/* The figures of this moment, of the processes that are shown. Pages that several of them share
+ * count once. */
 static void look(struct watch_screen *s)
 {
     const struct watch_process *one = screen_process(s);
+    const bool alone = s->apart || watch_run_count(s->run) == 1;
     double live = 0;
     uint64_t rss = 0;
     for (uint32_t i = 0; i < watch_run_count(s->run); i++) {
@@ -80,7 +82,7 @@ static void look(struct watch_screen *s)
         if ((s->apart && p != one) || p->life != WATCH_RUNNING)
             continue;
         live += process_footprint(p);
-        rss += process_rss(p);
+        rss += alone ? process_rss(p) : process_share(p);
     }
     if (!one)
         return;

@@ -172,6 +172,10 @@ struct mlw_split {
     uint64_t huge;    /* of all: private memory in huge pages */
     uint64_t lazy;    /* given back by MADV_FREE, and still there; in none of the kinds */
     uint64_t hugetlb; /* of all: HugetlbPages, which the kernel counts as resident nowhere */
+    uint64_t forked;  /* of all: private anonymous pages that other processes have as well, since a
+                         fork: they are in the resident size of each */
+    uint64_t proportional; /* the resident size with each shared page divided among the processes
+                              that have it; 0: not known */
 };
 #define MLW_SPLIT_LEAST 80u /* bytes: earlier writers end before `mapped` */
 

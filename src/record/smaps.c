@@ -23,8 +23,9 @@ struct mapping {
     size_t name_bytes;
     uint64_t rss, swapped, huge, lazy;
     uint64_t hugetlb; /* not in rss */
-    bool no_reserve;  /* MAP_NORESERVE */
-    bool no_dump;     /* MADV_DONTDUMP */
+    uint64_t pss, shared, merged /* by KSM */;
+    bool no_reserve; /* MAP_NORESERVE */
+    bool no_dump;    /* MADV_DONTDUMP */
 };
 
 static bool name_begins(const struct mapping *m, const char *prefix)
@@ -261,6 +262,12 @@ static void classify(const struct mapping *m, const struct mapping *before,
     uint64_t rss = m->rss + m->hugetlb;
     bool shared = m->perms[3] == 's';
     bool anonymous = is_anonymous(m);
+    s->proportional += m->pss;
+    /* Nothing but a fork makes such pages shared, and KSM. Of private mappings of a file the kernel
+     * does not say which of the shared pages are the file's. */
+    if (!shared && m->shared > m->merged &&
+        (anonymous || name_is(m, "[heap]") || name_begins(m, "[stack")))
+        s->forked += m->shared - m->merged;
 
     if (name_has(m, "mallow-session") || name_begins(m, "/dev/shm/mallow-") ||
         (shared && h->session_inode && m->inode == h->session_inode &&
@@ -387,6 +394,13 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
             current.huge = bytes;
         else if (parse_field(line, line_end, "LazyFree:", &bytes))
             current.lazy = bytes;
+        else if (parse_field(line, line_end, "Pss:", &bytes))
+            current.pss = bytes;
+        else if (parse_field(line, line_end, "Shared_Clean:", &bytes) ||
+                 parse_field(line, line_end, "Shared_Dirty:", &bytes))
+            current.shared += bytes;
+        else if (parse_field(line, line_end, "KSM:", &bytes))
+            current.merged = bytes;
         else if (parse_field(line, line_end, "Private_Hugetlb:", &bytes) ||
                  parse_field(line, line_end, "Shared_Hugetlb:", &bytes))
             current.hugetlb += bytes;

@@ -85,7 +85,7 @@ static int ask(struct recording *r, struct image *m, struct mlw_split *split, st
 static int append(struct recording *r, struct image *m, const struct mlw_split *split,
                   struct error *err)
 {
-    uint8_t bytes[128];
+    uint8_t bytes[sizeof *split + 16];
     struct tlv t = {.bytes = bytes, .room = sizeof bytes};
     tlv_put(&t, MLW_TLV_SPLIT, split, sizeof *split);
     struct mlw_chunk c = image_head(r, m, MLW_CHUNK_SPLIT);

@@ -33,6 +33,13 @@ static void write_head(struct json *j, const struct trace_image *image, const st
         json_number(j, "swapped_bytes", e->swapped_bytes);
         json_number(j, "huge_bytes", e->huge_bytes);
         json_number(j, "hugetlb_bytes", e->hugetlb_bytes);
+        if (e->proportional_bytes) {
+            json_number(j, "forked_bytes", e->forked_bytes);
+            json_number(j, "proportional_bytes", e->proportional_bytes);
+        } else {
+            json_null(j, "forked_bytes");
+            json_null(j, "proportional_bytes");
+        }
     } else {
         const bool near = o->nearest != EXPLAIN_NONE;
         json_null(j, "rss_bytes");

@@ -83,6 +83,12 @@ static void print_parts(const struct page *p, const struct explained *e)
     if (e->hugetlb_bytes)
         line_of(p, (int64_t)e->hugetlb_bytes,
                 "of it in HugetlbPages, which the kernel does not count as resident");
+    if (e->forked_bytes) {
+        line_of(p, (int64_t)e->forked_bytes,
+                "of it in pages that other processes have as well, since a fork: each counts them");
+        line_of(p, (int64_t)e->proportional_bytes,
+                "with each shared page divided among the processes that have it");
+    }
     if (e->swapped_bytes)
         line_of(p, (int64_t)e->swapped_bytes, "swapped out, not counted here");
     buffer_release(&b);

@@ -139,9 +139,15 @@ void section_resident(const struct page *p, const struct model *m)
             buffer_printf(&b, ", %s after the start",
                           human_duration(n, v.largest_time_ns - image->start_ns));
         buffer_append_text(&b, " (with the recorder's own memory)");
-        uint64_t hugetlb = 0;
-        for (uint32_t i = 0; i < image->split_count; i++)
-            hugetlb = image->splits[i].hugetlb > hugetlb ? image->splits[i].hugetlb : hugetlb;
+        uint64_t hugetlb = 0, forked = 0;
+        for (uint32_t i = 0; i < image->split_count; i++) {
+            const struct mlw_split *s = &image->splits[i];
+            hugetlb = s->hugetlb > hugetlb ? s->hugetlb : hugetlb;
+            forked = s->forked > forked ? s->forked : forked;
+        }
+        if (forked)
+            buffer_printf(&b, ", up to %s of it shared with other processes since a fork",
+                          human_size(n, forked));
         if (hugetlb)
             buffer_printf(&b, ", and up to %s in HugetlbPages, which the kernel counts apart",
                           human_size(n, hugetlb));

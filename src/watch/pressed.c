@@ -116,10 +116,8 @@ static uint64_t counted_once(void *arg)
     uint64_t sum = 0;
     for (uint32_t i = 0; i < m->count; i++) {
         const struct watch_process *p = m->items[i];
-        if (p->group != m->group || p->life != WATCH_RUNNING || !p->who.pid)
-            continue;
-        const uint64_t bytes = proc_proportional_bytes(p->who.pid);
-        sum += bytes ? bytes : process_rss(p);
+        if (p->group == m->group)
+            sum += process_share(p);
     }
     return sum;
 }

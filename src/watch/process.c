@@ -234,6 +234,13 @@ uint64_t process_rss(const struct watch_process *p)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+uint64_t process_share(const struct watch_process *p)
+{
+    const bool runs = p->who.pid && p->life == WATCH_RUNNING;
+    const uint64_t bytes = runs ? proc_proportional_bytes(p->who.pid) : 0;
+    return bytes ? bytes : process_rss(p);
+}
+
 double process_footprint(const struct watch_process *p)
 {
     const uint64_t freed = p->segment.head.counters.free_weight;

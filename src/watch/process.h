@@ -142,6 +142,9 @@ double process_footprint(const struct watch_process *p);
 
 /* The resident size of a running process; 0: not known. */
 uint64_t process_rss(const struct watch_process *p);
+/* The same, with each page that several processes share divided among them: what may be added up.
+ * Takes the kernel some milliseconds for each GB. process_rss where the kernel does not say. */
+uint64_t process_share(const struct watch_process *p);
 
 /* Samples that could not be taken, for whatever reason. */
 uint64_t watch_dropped(const struct watch_process *p);

@@ -18,6 +18,7 @@
  *   swap N         N threads that stay: each has a large block, and small ones, which another
  *                  thread frees and has again from its cache
  *   wall           maps a page 1 MiB above the program break
+ *   fork N M       N children that write to the first M bytes of the latest large block, and stay
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -191,6 +192,30 @@ static void give_back(const char *p, size_t n)
         exit(1);
 }
 
+/* They end with us. */
+static void children(size_t n, size_t bytes)
+{
+    int ready[2], over[2];
+    char c;
+    if (pipe(ready) || pipe(over))
+        exit(1);
+    for (size_t i = 0; i < n; i++)
+        switch (fork()) {
+        case -1: exit(1);
+        case 0:
+            close(over[1]);
+            memset(large[larges - 1], 2, bytes);
+            free(malloc(1000)); /* by which the recorder knows the child */
+            if (write(ready[1], "", 1) != 1 || read(over[0], &c, 1))
+                _exit(1);
+            _exit(0);
+        default: break;
+        }
+    for (size_t i = 0; i < n; i++)
+        if (read(ready[0], &c, 1) != 1)
+            exit(1);
+}
+
 int main(void)
 {
     char line[256], name[128];
@@ -207,6 +232,8 @@ int main(void)
             threads((unsigned)a, hoard, 0);
         else if (sscanf(line, "swap %zu", &a) == 1)
             threads((unsigned)a, swap, 0);
+        else if (sscanf(line, "fork %zu %zu", &a, &b) == 2 && larges)
+            children(a, b);
         else if (!strcmp(line, "wall\n"))
             make_wall();
         else if (sscanf(line, "squeeze %zu", &a) == 1 && kept)

@@ -330,6 +330,26 @@ static void test_hugetlb(void **state)
     assert_int_equal(rss, s.hugetlb);
 }
 
+/* Pages that a fork left with several processes, and those that are shared for another reason. */
+static void test_forked(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "[heap]", "", "[anon:mine]", "[stack]", "/lib/x.so", "/dev/shm/all", "[stack:123]"};
+    char text[16384] = "", range[64];
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        sprintf(range, "7f%02x00000000-7f%02x00100000", i, i);
+        add(text, range, i == 5 ? "rw-s" : "rw-p", names[i], 400, 0, "");
+        sprintf(text + strlen(text), "Shared_Clean: 1 kB\nShared_Dirty: %u kB\n", 100u << i);
+    }
+    strcat(text, "KSM: 400 kB\n"); /* of the last, in part by KSM */
+    uint64_t rss;
+    const struct mlw_split s = split_of(text, &(struct smaps_hints){0}, &rss);
+    assert_int_equal(s.forked, (100 + 200 + 400 + 800 + 6400 - 400 + 5) * KIB);
+    assert_int_equal(s.proportional, 7 * KIB);
+    assert_int_equal(rss, 7 * 400 * KIB);
+}
+
 /* Heaps in glibc's own words, wherever they lie and whatever their mappings were merged with. */
 static void test_known_heaps(void **state)
 {
@@ -363,12 +383,13 @@ static void test_known_heaps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),      cmocka_unit_test(test_known_heaps),
-        cmocka_unit_test(test_hugetlb),    cmocka_unit_test(test_given_back),
-        cmocka_unit_test(test_arenas),     cmocka_unit_test(test_thread_stacks),
-        cmocka_unit_test(test_own_memory), cmocka_unit_test(test_twice),
-        cmocka_unit_test(test_merged),     cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_any_text),   cmocka_unit_test(test_ends_meanwhile),
+        cmocka_unit_test(test_kinds),          cmocka_unit_test(test_known_heaps),
+        cmocka_unit_test(test_hugetlb),        cmocka_unit_test(test_given_back),
+        cmocka_unit_test(test_forked),         cmocka_unit_test(test_arenas),
+        cmocka_unit_test(test_thread_stacks),  cmocka_unit_test(test_own_memory),
+        cmocka_unit_test(test_twice),          cmocka_unit_test(test_merged),
+        cmocka_unit_test(test_refuses),        cmocka_unit_test(test_any_text),
+        cmocka_unit_test(test_ends_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,8 +45,12 @@ class Program:
         self.process.stdin.flush()
         assert self.process.stdout.readline() == b"done\n"
 
-    def smaps(self, key):
-        with open(f"/proc/{self.pid}/smaps_rollup", encoding="ascii") as f:
+    def children(self):
+        with open(f"/proc/{self.pid}/task/{self.pid}/children", encoding="ascii") as f:
+            return [int(pid) for pid in f.read().split()]
+
+    def smaps(self, key, pid=None):
+        with open(f"/proc/{pid or self.pid}/smaps_rollup", encoding="ascii") as f:
             return next(int(line.split()[1]) << 10 for line in f if line.startswith(key))
 
     def rss(self):

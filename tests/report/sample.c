@@ -475,6 +475,8 @@ static bool set_split(const char *text)
                   {"recorder:", offsetof(struct mlw_split, recorder)},
                   {"huge:", offsetof(struct mlw_split, huge)},
                   {"hugetlb:", offsetof(struct mlw_split, hugetlb)},
+                  {"forked:", offsetof(struct mlw_split, forked)},
+                  {"proportional:", offsetof(struct mlw_split, proportional)},
                   {"lazy:", offsetof(struct mlw_split, lazy)}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         const size_t n = strlen(fields[i].name);

@@ -263,6 +263,34 @@ class Explain(unittest.TestCase):
         self.assertLess(advice["release"]["saves_at_most_bytes"] if "release" in advice else 0, 21000000)
         self.assertIn("given back lazily (MADV_FREE)", mallow("report", p.path))
 
+    def test_forked(self):
+        """A parent with 100 MB, and four children, each of which writes to 20 MB of it: 180 MB are in memory, and not 500."""
+        p = Program("forked")
+        p.order("large 100000000")
+        p.order("touch 100000000")
+        p.settle("rss")
+        p.order("fork 4 20000000")
+        pids = [p.pid, *p.children()]
+        self.assertEqual(len(pids), 5)
+
+        def latest(pid):
+            mallow("control", str(pid), "snapshot")
+            process, = [x for x in json.loads(mallow("report", "--json", "--at", "end", p.path))["processes"] if x["pid"] == pid]
+            e = process["explained"][0] if process["explained"] else {}
+            return e if e.get("rss_bytes") and e["forked_bytes"] else None
+        found = [until(lambda pid=pid: latest(pid), "a measurement") for pid in pids]
+        for pid, e in zip(pids, found):
+            with self.subTest(pid=pid):
+                self.adds_up(e)
+                self.assertEqual(e["live_bytes"] // 1000000, 100)
+                self.assertAlmostEqual(e["forked_bytes"], 80000000, delta=2000000)
+                share = p.smaps("Pss:", pid)
+                self.assertAlmostEqual(e["proportional_bytes"], share, delta=share / 50)
+        self.assertGreater(sum(e["rss_bytes"] for e in found), 500000000)
+        self.assertAlmostEqual(sum(e["proportional_bytes"] for e in found), 180000000, delta=8000000)
+        self.assertIn("of it in pages that other processes have as well", mallow("report", "--at", "end", p.path))
+        p.end()
+
     @staticmethod
     def with_marks(turn):
         """A program and its explanation at the second mark. None: one of its marks has no measurement, because the recorder

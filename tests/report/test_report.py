@@ -173,6 +173,19 @@ class Sizes(unittest.TestCase):
                 self.assertEqual("40.0 MB  of it in HugetlbPages, which the kernel does not count as resident" in text, bool(pages))
                 self.assertEqual("up to 40.0 MB in HugetlbPages" in " ".join(text.split()), bool(pages))
 
+    def test_forked_pages(self):
+        """They are in the resident size of each process. A recording of before did not say."""
+        block = "block=1:0x700000000000:2000"
+        for forked, share in ((100 << 20, 30 << 20), (0, 41 << 20), (0, 0)):
+            with self.subTest(forked=forked, share=share):
+                split = (f"split=heap:{101 << 20}", f"split=forked:{forked}", f"split=proportional:{share}")
+                e = self.parts_add_up(block, *split)["explained"][0]
+                self.assertEqual((e["forked_bytes"], e["proportional_bytes"]), (forked, share) if share else (None, None))
+                text = " ".join(run("text", block, *split).decode().split())
+                self.assertEqual("100.0 MB of it in pages that other processes have as well, since a fork: each counts them 30.0 MB "
+                                 "with each shared page divided among the processes that have it" in text, bool(forked))
+                self.assertEqual("up to 100.0 MB of it shared with other processes since a fork" in text, bool(forked))
+
     def test_an_unknown_version(self):
         """Nothing is assumed of it, and that is said."""
         for allocator, unknown in (("glibc 2.25", True), ("glibc 2.26", False), ("glibc 2.43", False), ("glibc 2.99", True),

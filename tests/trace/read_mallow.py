@@ -398,12 +398,15 @@ def records(s, sid, kinds):
 
 
 def read_splits_more(s, count):
-    """[mapped, huge] of each split, and then, of later writers, its lazy bytes, and of still later ones its HugetlbPages."""
+    """[mapped, huge] of each split, and then, of later writers, its lazy bytes, of still later ones its HugetlbPages, and
+    of the latest what is shared since a fork, and the proportional size."""
     rr = Reader(column_bytes(s, 17))
     more = [[rr.varint(), rr.varint()] for _ in range(count)] if rr.left() else []
     for _ in range(2):
         for i in range(count if rr.left() else 0):
             more[i].append(rr.varint())
+    for i in range(count if rr.left() else 0):
+        more[i] += [rr.varint(), rr.varint()]
     if rr.left():
         raise Bad("more sizes than splits")
     return more

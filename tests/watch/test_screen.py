@@ -64,6 +64,11 @@ class Terminal:
         self.folder.cleanup()
 
 
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+        return [int(child) for child in f.read().split()]
+
+
 def watching(*fakes):
     return [MALLOW, "watch", "--old", "50s"] + [word for f in fakes for word in ("-p", str(f.pid))]
 
@@ -92,6 +97,18 @@ class Table(unittest.TestCase):
                 t.wait(r"RSS +[\d.]+ [KM]B .*[▁▂▃▄▅▆▇█]{2}")
                 t.keys("a")
                 t.wait(r"50\.1 MB live, 2 call sites")
+
+    def test_pages_that_processes_share_count_once(self):
+        """Seven processes, each with the same 40 MiB."""
+        with subprocess.Popen([MALLOW, "watch", "--", os.environ["PREFORK"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL) as watch:
+            self.assertEqual(watch.stdout.readline(), b"ready\n")
+            parent, = children_of(watch.pid)
+            pids = [parent, *children_of(parent)]
+            with Terminal(f"{MALLOW} watch {' '.join(f'-p {pid}' for pid in pids)}; exec cat", columns=150) as t:
+                text = t.wait(r"7 processes of prefork[\s\S]*RSS +[\d.]+ MB")
+                self.assertTrue(40 < float(re.search(r"RSS +([\d.]+) MB", text).group(1)) < 120, text)
+            watch.communicate()
 
     def test_rows_are_chosen_and_shown_whole(self):
         with Fake() as fake:

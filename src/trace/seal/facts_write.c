@@ -211,6 +211,10 @@ void facts_put_image(struct seal_writer *w, struct section *s, const struct imag
         bytes_put_varint(&b, m->splits[i].lazy);
     for (uint32_t i = 0; i < m->split_count; i++)
         bytes_put_varint(&b, m->splits[i].hugetlb);
+    for (uint32_t i = 0; i < m->split_count; i++) {
+        bytes_put_varint(&b, m->splits[i].forked);
+        bytes_put_varint(&b, m->splits[i].proportional);
+    }
     put(w, s, SEAL_FACT_SPLITS_MORE, &b);
     if (m->title || m->comm) {
         put_texts(&b, m->title);

@@ -322,6 +322,10 @@ static bool more_of_splits(struct facts *r, struct mlw_split *splits, uint32_t c
         splits[i].lazy = span_varint(&r->s);
     for (uint32_t i = 0; i < count && span_left(&r->s) && !r->s.bad; i++)
         splits[i].hugetlb = span_varint(&r->s);
+    for (uint32_t i = 0; i < count && span_left(&r->s) >= 2 && !r->s.bad; i++) {
+        splits[i].forked = span_varint(&r->s);
+        splits[i].proportional = span_varint(&r->s);
+    }
     return !r->s.bad || (damaged(r->err), false);
 }
 
