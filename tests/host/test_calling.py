@@ -140,7 +140,6 @@ class Asks(Attached):
     def test_each(self):
         for mode in ("inherits", "counts", "complains", "errnos", "reserves", "keeps-back", "profiles", "lists", "keys"):
             self.as_alone([victim("odd"), mode], self.TOOLS)
-        # before, a clone onto another stack by syscall(2) ended the child with 139
         self.as_alone([victim("odd"), "asks-kernel"], self.TOOLS)
         self.as_alone([victim("odd"), "asks-glibc"], [["record"], ["watch"], ["arenas"]])
 
