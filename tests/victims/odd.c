@@ -380,8 +380,7 @@ static void on_own_stack(void)
         syscall(SYS_exit, 7);
 }
 
-/* clone onto another stack returns there, to what lies on top of it: as from the kernel, no frame
- * of anybody is on the way. */
+/* clone onto another stack returns there, to what lies on top of it. */
 static void clones(void)
 {
     char *stack =

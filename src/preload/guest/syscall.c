@@ -1,8 +1,8 @@
 /* syscall.c - syscall(2) as the program calls it.
  *
- * A call that we need not hear of jumps on to libc's: clone onto another stack, vfork and their
- * like return where no frame of ours may stand. Compiled with frame pointers, which is how the
- * caller's stack is found. */
+ * A call that we need not hear of jumps on to libc's, as from the program itself: after a clone or
+ * a vfork no frame of ours is on a stack that two processes use. Compiled with frame pointers,
+ * which is how the caller's stack is found. */
 #include <sys/syscall.h>
 
 #include "preload/guest.h"
