@@ -279,6 +279,7 @@ static size_t resolve(const struct names *n, const struct trace_frame_node *node
                                         .build_id_bytes = in->build_id_bytes,
                                         .file_bytes = in->file_bytes,
                                         .file_mtime_ns = in->file_mtime_ns,
+                                        .file_sum = in->file_sum,
                                         .start = in->start,
                                         .end = in->end,
                                         .bias = in->bias};

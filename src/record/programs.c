@@ -12,6 +12,8 @@
 #include "base/path.h"
 #include "base/proc.h"
 #include "format/file_id.h"
+#include "symbol/contents.h"
+#include "symbol/functions.h"
 #include "symbol/program.h"
 #include "symbol/symbol.h"
 
@@ -22,6 +24,14 @@ struct held {
     char *path;
     int fd;
     struct stat st;
+    uint64_t sum; /* over its contents, when it was first held; 0: it has a build-id */
+};
+
+/* A file without a build-id that is not held, when a recording of it was sealed. */
+struct summed {
+    char *path;
+    struct mlw_file_id id;
+    uint64_t sum; /* 0: it was not there any more */
 };
 
 struct programs {
@@ -29,9 +39,11 @@ struct programs {
     struct held *at; /* under the lock */
     size_t count, room;
     uint64_t bytes;
-    bool final; /* under the lock */
-    struct symbols *symbols;
-    bool tried; /* to have them */
+    bool final;              /* under the lock */
+    struct symbols *symbols; /* from here on of the thread that seals */
+    bool tried;              /* to have them */
+    struct summed *summed;
+    size_t summed_count, summed_room;
     struct trace_namer namer;
 };
 
@@ -44,22 +56,42 @@ static void plain_path(const char *path, char *to, size_t room)
     path_take_deleted(to);
 }
 
+/* Under the lock. */
+static bool is_held(const struct programs *p, const struct stat *st, const char *plain)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (p->at[i].st.st_ino == st->st_ino && p->at[i].st.st_dev == st->st_dev &&
+            !strcmp(p->at[i].path, plain))
+            return true;
+    return false;
+}
+
+/* Of a file that has a build-id, 0. */
+static uint64_t sum_of_unnamed(int fd, const struct stat *st)
+{
+    char place[64];
+    uint8_t id[64];
+    snprintf(place, sizeof place, "/proc/self/fd/%d", fd);
+    return functions_build_id(place, id, sizeof id) ? 0 : contents_sum(fd, (uint64_t)st->st_size);
+}
+
 void programs_hold(struct programs *p, int fd, const struct stat *st, const char *path)
 {
     char plain[4096];
     if (!p || !S_ISREG(st->st_mode) || *path != '/')
         return;
-    pthread_mutex_lock(&p->lock);
     plain_path(path, plain, sizeof plain);
-    for (size_t i = 0; i < p->count; i++)
-        if (p->at[i].st.st_ino == st->st_ino && p->at[i].st.st_dev == st->st_dev &&
-            !strcmp(p->at[i].path, plain)) {
-            pthread_mutex_unlock(&p->lock);
-            return;
-        }
+    pthread_mutex_lock(&p->lock);
+    const bool held = is_held(p, st, plain);
+    pthread_mutex_unlock(&p->lock);
+    if (held)
+        return;
+    const uint64_t sum = sum_of_unnamed(fd, st); /* reads: sealing does not wait for it */
+    pthread_mutex_lock(&p->lock);
     if (p->count < FILES_MOST && (uint64_t)st->st_size <= BYTES_MOST - p->bytes &&
         ARRAY_ROOM(p->at, p->count + 1, p->room)) {
-        struct held h = {.path = strdup(plain), .fd = fcntl(fd, F_DUPFD_CLOEXEC, 3), .st = *st};
+        struct held h = {
+            .path = strdup(plain), .fd = fcntl(fd, F_DUPFD_CLOEXEC, 3), .st = *st, .sum = sum};
         if (h.path && h.fd >= 0) {
             p->at[p->count++] = h;
             p->bytes += (uint64_t)st->st_size;
@@ -141,7 +173,7 @@ static size_t name_at(void *arg, const struct trace_module *m, uint64_t pc, bool
 {
     struct programs *p = arg;
     struct symbol_frame found[FRAMES_MOST];
-    struct mlw_file_id id = {0};
+    struct mlw_file_id_summed id = {.sum = 0};
     const struct symbol_options how = {.no_debuginfod = true, .held = held_file, .held_arg = p};
     struct error ignored;
     if (!p->tried) {
@@ -154,8 +186,9 @@ static size_t name_at(void *arg, const struct trace_module *m, uint64_t pc, bool
     const struct symbol_module module = {.path = m->path,
                                          .build_id = has_id ? m->build_id : NULL,
                                          .build_id_bytes = has_id ? m->build_id_bytes : 0,
-                                         .file_bytes = id.size_bytes,
-                                         .file_mtime_ns = id.mtime_ns,
+                                         .file_bytes = id.id.size_bytes,
+                                         .file_mtime_ns = id.id.mtime_ns,
+                                         .file_sum = id.sum,
                                          .start = m->start,
                                          .end = m->end,
                                          .bias = m->bias};
@@ -172,6 +205,64 @@ static size_t name_at(void *arg, const struct trace_module *m, uint64_t pc, bool
     return n;
 }
 
+/* Whether it is the file that the library saw. */
+static bool is_of(const struct stat *st, const struct mlw_file_id *id)
+{
+    return (uint64_t)st->st_size == id->size_bytes &&
+           (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec ==
+               id->mtime_ns;
+}
+
+/* The process may have been gone before its file could be held. */
+static uint64_t sum_by_path(const char *path, const struct mlw_file_id *id)
+{
+    struct error ignored;
+    struct stat st;
+    const int fd = program_open(path, &ignored);
+    if (fd < 0)
+        return 0;
+    const uint64_t sum = !fstat(fd, &st) && is_of(&st, id) ? contents_sum(fd, id->size_bytes) : 0;
+    close(fd);
+    return sum;
+}
+
+/* Many processes may have the module. */
+static uint64_t sum_now(struct programs *p, const char *path, const struct mlw_file_id *id)
+{
+    for (size_t i = 0; i < p->summed_count; i++) {
+        const struct summed *k = &p->summed[i];
+        if (k->id.size_bytes == id->size_bytes && k->id.mtime_ns == id->mtime_ns &&
+            !strcmp(k->path, path))
+            return k->sum;
+    }
+    if (p->summed_count == FILES_MOST ||
+        !ARRAY_ROOM(p->summed, p->summed_count + 1, p->summed_room))
+        return 0;
+    struct summed *k = &p->summed[p->summed_count];
+    *k = (struct summed){.path = strdup(path), .id = *id};
+    if (!k->path)
+        return 0;
+    p->summed_count++;
+    return k->sum = sum_by_path(path, id);
+}
+
+static uint64_t sum_of(void *arg, const struct trace_module *m)
+{
+    struct programs *p = arg;
+    struct mlw_file_id_summed id;
+    char plain[4096];
+    uint64_t sum = 0;
+    if (!mlw_file_id_read(m->build_id, m->build_id_bytes, &id))
+        return 0;
+    plain_path(m->path, plain, sizeof plain);
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < p->count && !sum; i++)
+        if (is_of(&p->at[i].st, &id.id) && !strcmp(p->at[i].path, plain))
+            sum = p->at[i].sum;
+    pthread_mutex_unlock(&p->lock);
+    return sum ? sum : sum_now(p, plain, &id.id);
+}
+
 /* ---- */
 
 struct programs *programs_new(void)
@@ -180,7 +271,7 @@ struct programs *programs_new(void)
     if (!p)
         return NULL;
     pthread_mutex_init(&p->lock, NULL);
-    p->namer = (struct trace_namer){.wanted = is_wanted, .name = name_at, .arg = p};
+    p->namer = (struct trace_namer){.wanted = is_wanted, .name = name_at, .sum = sum_of, .arg = p};
     return p;
 }
 
@@ -196,6 +287,9 @@ void programs_free(struct programs *p)
         free(p->at[i].path);
     }
     free(p->at);
+    for (size_t i = 0; i < p->summed_count; i++)
+        free(p->summed[i].path);
+    free(p->summed);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }

@@ -16,6 +16,7 @@
 
 #include "base/path.h"
 #include "base/proc.h"
+#include "symbol/contents.h"
 #include "symbol/program.h"
 
 static const char DEFAULT_DIR[] = "/usr/lib/debug";
@@ -270,15 +271,26 @@ static bool is_unchanged(int fd, const char *path, const struct symbol_module *m
     /* archives, and some file systems, keep whole seconds */
     const bool same_time = seconds == m->file_mtime_ns / second &&
                            (!ns || !(m->file_mtime_ns % second) || ns == m->file_mtime_ns % second);
-    if ((uint64_t)st.st_size != m->file_bytes)
+    if ((uint64_t)st.st_size != m->file_bytes) {
         locate_note(notes,
                     "%s is another file than the recorded one: it has no build-id, and %lld bytes "
                     "in place of %llu",
                     path, (long long)st.st_size, (unsigned long long)m->file_bytes);
-    else if (!same_time)
+        return false;
+    }
+    if (m->file_sum) { /* whatever time it was given */
+        const bool same = contents_sum(fd, m->file_bytes) == m->file_sum;
+        if (!same)
+            locate_note(notes,
+                        "%s is another file than the recorded one: it has no build-id, as many "
+                        "bytes, and other contents",
+                        path);
+        return same;
+    }
+    if (!same_time)
         locate_note(
             notes, "%s was changed since it was recorded, and has no build-id to know it by", path);
-    return (uint64_t)st.st_size == m->file_bytes && same_time;
+    return same_time;
 }
 
 static int take_module(const char *path, const struct symbol_module *m, struct located *out,

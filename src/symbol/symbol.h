@@ -20,6 +20,7 @@ struct symbol_module {
     size_t build_id_bytes;
     uint64_t file_bytes, file_mtime_ns; /* of a file without a build-id, when it was mapped; 0: not
                                            known */
+    uint64_t file_sum;                  /* of that file (contents.h); 0: not known */
     uint64_t start, end;                /* addresses in the traced program */
     uint64_t bias;                      /* address in the program minus address in the ELF file */
 };

@@ -39,10 +39,10 @@ struct module {
     const char *path, *name; /* interned; name is what answers show */
     uint8_t id[LOCATE_ID_BYTES_MAX];
     size_t id_bytes;
-    uint64_t file_bytes, file_mtime_ns; /* without a build-id */
-    uint32_t pid;                       /* a process that had it mapped, */
-    uint64_t start;                     /* from here on */
-    bool opened;                        /* tried once; dwfl says how that went */
+    uint64_t file_bytes, file_mtime_ns, file_sum; /* without a build-id */
+    uint32_t pid;                                 /* a process that had it mapped, */
+    uint64_t start;                               /* from here on */
+    bool opened;                                  /* tried once; dwfl says how that went */
     bool debug_tried;
     bool named; /* the index of symbols is there */
     bool dwarf_tried;
@@ -166,7 +166,7 @@ static struct module *module_for(struct symbols *s, const struct symbol_module *
     for (size_t n = 0; n < s->modules; n++, i = i + 1 < s->modules ? i + 1 : 0) {
         struct module *m = s->module[i];
         if (m->key == key && m->id_bytes == id_bytes && m->file_bytes == given->file_bytes &&
-            m->file_mtime_ns == given->file_mtime_ns &&
+            m->file_mtime_ns == given->file_mtime_ns && m->file_sum == given->file_sum &&
             (!id_bytes || memcmp(m->id, given->build_id, id_bytes) == 0) &&
             strcmp(m->path, path) == 0) {
             *index = s->last_module = i;
@@ -187,6 +187,7 @@ static struct module *module_for(struct symbols *s, const struct symbol_module *
     m->id_bytes = id_bytes;
     m->file_bytes = given->file_bytes;
     m->file_mtime_ns = given->file_mtime_ns;
+    m->file_sum = given->file_sum;
     m->pid = pid;
     m->start = given->start;
     if (id_bytes)
@@ -294,6 +295,7 @@ static bool open_module(struct symbols *s, struct module *m)
                                   .build_id_bytes = m->id_bytes,
                                   .file_bytes = m->file_bytes,
                                   .file_mtime_ns = m->file_mtime_ns,
+                                  .file_sum = m->file_sum,
                                   .start = m->start};
     if (m->opened)
         return m->mod != NULL;

@@ -100,6 +100,7 @@ struct trace_module {
     const uint8_t *build_id;
     size_t build_id_bytes;
     uint64_t file_bytes, file_mtime_ns; /* of a file without a build-id; 0: not known */
+    uint64_t file_sum;                  /* over its contents (symbol/contents.h); 0: not known */
     uint64_t start, end, bias;
     uint64_t loaded_ns, gone_ns; /* gone_ns UINT64_MAX while mapped */
 };
@@ -330,6 +331,9 @@ struct trace_namer {
      * hold until the next call. is_return: as the flags of nodes say. */
     size_t (*name)(void *arg, const struct trace_module *m, uint64_t pc, bool is_return,
                    struct trace_name *names, size_t max);
+    /* Of a module whose file has no build-id: a sum over the file's contents when it ran; 0: not
+     * known. NULL: it never is. */
+    uint64_t (*sum)(void *arg, const struct trace_module *m);
     void *arg;
 };
 

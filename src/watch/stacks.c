@@ -95,7 +95,7 @@ static uint32_t module_of(struct stacks *t, const struct segment *s, uint32_t nu
         return 0;
     uint8_t *id = NULL;
     char *path = strdup(m.path);
-    struct mlw_file_id file = {0};
+    struct mlw_file_id_summed file = {0};
     if (mlw_file_id_read(m.build_id, m.build_id_bytes, &file))
         m.build_id_bytes = 0;
     if (m.build_id_bytes && (id = malloc(m.build_id_bytes)))
@@ -109,8 +109,8 @@ static uint32_t module_of(struct stacks *t, const struct segment *s, uint32_t nu
     t->modules[number - 1] = (struct trace_module){.path = path,
                                                    .build_id = id,
                                                    .build_id_bytes = m.build_id_bytes,
-                                                   .file_bytes = file.size_bytes,
-                                                   .file_mtime_ns = file.mtime_ns,
+                                                   .file_bytes = file.id.size_bytes,
+                                                   .file_mtime_ns = file.id.mtime_ns,
                                                    .start = m.start,
                                                    .end = m.end,
                                                    .bias = m.bias,

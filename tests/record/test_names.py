@@ -78,8 +78,11 @@ class Names(unittest.TestCase):
         os.rename(self.program, self.program + ".kept")
         shutil.copy(EXCHANGED, self.program)
         self.assertEqual(os.path.getsize(self.program), os.path.getsize(self.program + ".kept"))
-        self.assertFalse({"first_fn", "second_fn"} & set(self.sites()))
-        self.assertIn("was changed since it was recorded, and has no build-id", self.mallow("report", self.recording))
+        for time_ns in (None, 1700000000123456789):  # also with the time of the one that ran: before, with its names then
+            if time_ns:
+                os.utime(self.program, ns=(1, time_ns))
+            self.assertFalse({"first_fn", "second_fn"} & set(self.sites()))
+            self.assertIn("has no build-id, as many bytes, and other contents", " ".join(self.mallow("report", self.recording).split()))
         with open(self.program, "ab") as f:
             f.write(b"x")
         os.utime(self.program, ns=(1, 1700000000123456789))
@@ -88,8 +91,38 @@ class Names(unittest.TestCase):
         # the file as it was, also where an archive has kept whole seconds
         os.rename(self.program + ".kept", self.program)
         self.assertEqual(self.sites(), {"first_fn": 100, "second_fn": 1})
-        os.utime(self.program, ns=(1, 1700000000000000000))
+        for time_ns in (1700000000000000000, 5):  # nor does another time make another file of it
+            os.utime(self.program, ns=(1, time_ns))
+            self.assertEqual(self.sites(), {"first_fn": 100, "second_fn": 1})
+
+    def test_a_long_program_without_build_id(self):
+        """Not all of it is looked at: its beginning and its end are."""
+        def copy(more):
+            shutil.copy(FIRST, self.program)
+            os.truncate(self.program, os.path.getsize(FIRST) + more)
+        for more in (1, 7 << 20, 9 << 20, 100 << 20):
+            with self.subTest(more=more):
+                copy(more)
+                self.mallow("record", "-q", "-o", self.recording, "--", self.program)
+                self.assertEqual(self.sites(), {"first_fn": 100, "second_fn": 1})
+                time_ns = os.stat(self.program).st_mtime_ns
+                for at in (9, os.path.getsize(self.program) - 1):  # no reader of ELF looks at these
+                    with open(self.program, "r+b") as f:
+                        f.seek(at)
+                        f.write(b"\1")
+                    os.utime(self.program, ns=(1, time_ns))
+                    self.assertFalse({"first_fn", "second_fn"} & set(self.sites()))
+                    copy(more)
+                os.remove(self.recording)
+
+    def test_by_the_library_alone(self):
+        """Without `mallow record` nobody has read the file: it is known by its size and its time."""
+        shutil.copy(FIRST, self.program)
+        subprocess.run([self.program], check=True, env={"LD_PRELOAD": os.environ["RECORD_LIBRARY"], "MALLOW_OUTPUT": self.recording})
         self.assertEqual(self.sites(), {"first_fn": 100, "second_fn": 1})
+        os.utime(self.program, ns=(1, 1700000000123456789))
+        self.assertFalse({"first_fn", "second_fn"} & set(self.sites()))
+        self.assertIn("was changed since it was recorded, and has no build-id", " ".join(self.mallow("report", self.recording).split()))
 
     def test_while_it_runs(self):
         """Replaced by another build: what watches, records and reads the process has the names of its own."""

@@ -1,3 +1,4 @@
+#include "format/file_id.h"
 #include "image_impl.h"
 
 static int no_memory(struct error *err) { return error_memory_for(err, "sealing"); }
@@ -368,6 +369,25 @@ static void describe_end(struct image_work *g, struct trace_image *m)
                   (raw->end_how == MLW_END_EXIT || raw->end_how == MLW_END_EXEC);
 }
 
+/* Files without a build-id get a sum over their contents, where the namer has them. */
+static int identify_files(struct image_work *g, const struct trace_namer *namer, struct error *err)
+{
+    for (size_t i = 0; namer->sum && i < g->module_count; i++) {
+        struct trace_module *m = &g->modules[i];
+        struct mlw_file_id_summed id;
+        if (!mlw_file_id_read(m->build_id, m->build_id_bytes, &id) || id.sum ||
+            !(id.sum = namer->sum(namer->arg, m)))
+            continue;
+        id.id.magic = MLW_FILE_ID_SUMMED;
+        const char *bytes = arena_text(&g->arena, &id, sizeof id);
+        if (!bytes)
+            return error_set(err, ERROR_MEMORY, "no memory");
+        m->build_id = (const uint8_t *)bytes;
+        m->build_id_bytes = sizeof id;
+    }
+    return 0;
+}
+
 int image_finish(struct image_work *g, struct image_totals *totals, struct error *err)
 {
     struct section s = {0};
@@ -389,6 +409,8 @@ int image_finish(struct image_work *g, struct image_totals *totals, struct error
     if (describe(g, &f, false, lost, err))
         goto out;
     describe_end(g, m);
+    if (g->recording->namer && identify_files(g, g->recording->namer, err))
+        goto out;
     if (!f.names_bytes && g->recording->namer) {
         if (image_name(g, g->recording->namer, &names, err))
             goto out;

@@ -192,11 +192,12 @@ static void take_module(struct facts *r, void *record)
     k->build_id = (const uint8_t *)arena_text(r->arena, id, k->build_id_bytes);
     k->path = text(s, r->arena);
     s->bad |= !k->build_id;
-    struct mlw_file_id file;
-    k->file_bytes = k->file_mtime_ns = 0;
+    struct mlw_file_id_summed file;
+    k->file_bytes = k->file_mtime_ns = k->file_sum = 0;
     if (!s->bad && mlw_file_id_read(k->build_id, k->build_id_bytes, &file)) {
-        k->file_bytes = file.size_bytes;
-        k->file_mtime_ns = file.mtime_ns;
+        k->file_bytes = file.id.size_bytes;
+        k->file_mtime_ns = file.id.mtime_ns;
+        k->file_sum = file.sum;
         k->build_id_bytes = 0;
     }
 }
