@@ -285,10 +285,12 @@ static const struct trace_frame_node nodes[] = {
 };
 static const uint32_t tips[] = {4, 6, 7, 11, 10, 12, 13, 4, 4};
 
+#define MODULE(of, shift)                                                                          \
+    .path = (of), .start = 0x1000, .end = 0x2000, .bias = (shift), .gone_ns = UINT64_MAX
 static const struct trace_module modules[] = {
-    {"/bin/sample", (const uint8_t *)"\x01\x02", 2, 0, 0, 0x1000, 0x2000, 0, 0, UINT64_MAX},
-    {"/lib/libcache.so.1", NULL, 0, 0, 0, 0x1000, 0x2000, 0x1000, 0, UINT64_MAX},
-    {"/lib/libgone.so", NULL, 0, 0, 0, 0x1000, 0x2000, 0x1800, 0, UINT64_MAX},
+    {MODULE("/bin/sample", 0), .build_id = (const uint8_t *)"\x01\x02", .build_id_bytes = 2},
+    {MODULE("/lib/libcache.so.1", 0x1000)},
+    {MODULE("/lib/libgone.so", 0x1800)},
 };
 
 static const struct trace_thread parent_threads[] = {
