@@ -163,8 +163,9 @@ struct mlw_split {
     uint64_t arenas;    /* glibc's non-main heaps */
     uint64_t anonymous; /* other private anonymous mappings: mmapped blocks, other allocators' */
     uint64_t stacks;
-    uint64_t files;    /* private and shared mappings of files: code and data */
-    uint64_t shared;   /* shared memory that is not a file */
+    uint64_t files;  /* mappings of files: code and data; not what a private one of data has of its
+                        own, which is `anonymous`; but .bss of the program */
+    uint64_t shared; /* shared memory that is not a file */
     uint64_t recorder; /* what belongs to the recorder itself */
     uint64_t other;
     uint64_t swapped; /* not resident; not part of the sum */

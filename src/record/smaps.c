@@ -17,13 +17,14 @@
 #define READ_BYTES       ((size_t)16 << 10) /* room for a read */
 
 struct mapping {
-    uint64_t start, end, inode;
+    uint64_t start, end, device, inode;
     char perms[4];
     const char *name; /* not terminated */
     size_t name_bytes;
     uint64_t rss, swapped, huge, lazy;
     uint64_t hugetlb; /* not in rss */
     uint64_t pss, shared, merged /* by KSM */;
+    uint64_t copied; /* of a private mapping of a file: pages that were written to */
     bool no_reserve; /* MAP_NORESERVE */
     bool no_dump;    /* MADV_DONTDUMP */
 };
@@ -106,7 +107,7 @@ static bool skip_char(const char **p, const char *end, char c)
 /* "start-end perms offset major:minor inode   name": the first line of a mapping. */
 static bool parse_head(const char *p, const char *end, struct mapping *m)
 {
-    uint64_t ignored;
+    uint64_t ignored, minor;
     *m = (struct mapping){0};
     if (!parse_hex(&p, end, &m->start) || !skip_char(&p, end, '-') ||
         !parse_hex(&p, end, &m->end) || !skip_char(&p, end, ' ') || end - p < 4)
@@ -114,10 +115,11 @@ static bool parse_head(const char *p, const char *end, struct mapping *m)
     memcpy(m->perms, p, 4);
     p += 4;
     if (!skip_char(&p, end, ' ') || !parse_hex(&p, end, &ignored) || !skip_char(&p, end, ' ') ||
-        !parse_hex(&p, end, &ignored) || !skip_char(&p, end, ':') ||
-        !parse_hex(&p, end, &ignored) || !skip_char(&p, end, ' ') ||
+        !parse_hex(&p, end, &m->device) || !skip_char(&p, end, ':') ||
+        !parse_hex(&p, end, &minor) || !skip_char(&p, end, ' ') ||
         !parse_decimal(&p, end, &m->inode))
         return false;
+    m->device = m->device << 32 | minor;
     while (p < end && *p == ' ')
         p++;
     m->name = p;
@@ -177,18 +179,20 @@ static bool is_thread_stack(const struct mapping *m, const struct smaps_hints *h
     return false;
 }
 
-/* The files that something is executed from, by inode: programs and libraries. */
+/* The files that something is executed from: programs and libraries. */
 #define CODE_MOST 4096u
 struct code_files {
-    uint64_t inode[CODE_MOST];
+    struct {
+        uint64_t device, inode;
+    } at[CODE_MOST]; /* by address: the first is the program, unless it lies elsewhere by itself */
     size_t n;
     bool more; /* than were kept */
 };
 
-static bool is_code(const struct code_files *code, uint64_t inode)
+static bool is_code(const struct code_files *code, const struct mapping *m)
 {
     for (size_t i = 0; i < code->n; i++)
-        if (code->inode[i] == inode)
+        if (code->at[i].inode == m->inode && code->at[i].device == m->device)
             return true;
     return code->more;
 }
@@ -202,13 +206,25 @@ static void find_code(const char *text, const char *end, struct code_files *code
         stop = memchr(p, '\n', (size_t)(end - p));
         stop = stop ? stop : end;
         if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'f')) || !parse_head(p, stop, &m) ||
-            m.perms[2] != 'x' || !m.inode || is_code(code, m.inode))
+            m.perms[2] != 'x' || !m.inode || is_code(code, &m))
             continue;
-        if (code->n == CODE_MOST)
+        if (code->n == CODE_MOST) {
             code->more = true;
-        else
-            code->inode[code->n++] = m.inode;
+        } else {
+            code->at[code->n].device = m.device;
+            code->at[code->n++].inode = m.inode;
+        }
     }
+}
+
+/* Data of the program that its file does not hold (.bss): right behind the data that it does. Only
+ * of the program itself: what lies behind a library may be anything. */
+static bool is_bss(const struct mapping *m, const struct mapping *before,
+                   const struct code_files *code)
+{
+    return before && before->end == m->start && before->perms[3] == 'p' && code->n &&
+           before->inode == code->at[0].inode && before->device == code->at[0].device &&
+           !memcmp(m->perms, "rw-p", 4) && !m->name_bytes;
 }
 
 /* Takes the resident part of the places that are known off the bytes of a mapping; the rest.
@@ -242,12 +258,30 @@ static uint64_t take_places(const struct mapping *m, const struct smaps_hints *h
     return rss;
 }
 
+static bool is_shared_memory(const struct mapping *m)
+{
+    return !m->name_bytes || name_begins(m, "/memfd:") || name_begins(m, "/dev/shm/") ||
+           name_begins(m, "/SYSV") || name_begins(m, PROC_HUGE_PAGES) ||
+           name_begins(m, "/dev/zero") || name_begins(m, "[anon_shmem:");
+}
+
+/* Data of programs and libraries is theirs, written to or not. Of another file a page that was
+ * written to, in a private mapping, is the program's own: the file does not have it. */
 static void add_file(const struct mapping *m, uint64_t rss, const struct code_files *code,
                      struct mlw_split *s)
 {
-    s->files += rss;
-    if (!is_code(code, m->inode))
-        s->mapped += rss;
+    if (is_code(code, m)) {
+        s->files += rss;
+        return;
+    }
+    const uint64_t own = m->perms[3] == 's' ? 0 : m->copied < rss ? m->copied : rss;
+    s->anonymous += own;
+    if (is_shared_memory(m)) {
+        s->shared += rss - own;
+        return;
+    }
+    s->files += rss - own;
+    s->mapped += rss - own;
 }
 
 /* Adds the mapping to the kind that it is of. before, next: the mappings before and behind it, or
@@ -285,9 +319,7 @@ static void classify(const struct mapping *m, const struct mapping *before,
     else if (name_begins(m, "[stack"))
         s->stacks += rss;
     else if (shared) {
-        if (!m->name_bytes || name_begins(m, "/memfd:") || name_begins(m, "/dev/shm/") ||
-            name_begins(m, "/SYSV") || name_begins(m, PROC_HUGE_PAGES) ||
-            name_begins(m, "/dev/zero") || name_begins(m, "[anon_shmem:"))
+        if (is_shared_memory(m))
             s->shared += rss;
         else if (name_begins(m, "/dev/") || m->name[0] != '/')
             s->other += rss;
@@ -296,7 +328,9 @@ static void classify(const struct mapping *m, const struct mapping *before,
     } else if (anonymous) {
         bool stacks;
         rss = take_places(m, h, rss, s, &stacks);
-        if (name_has(m, "glibc: malloc arena") || (!h->knows_heaps && is_arena_heap(m, next)))
+        if (is_bss(m, before, code))
+            s->files += rss;
+        else if (name_has(m, "glibc: malloc arena") || (!h->knows_heaps && is_arena_heap(m, next)))
             s->arenas += rss;
         else if (name_has(m, "glibc: pthread stack") ||
                  (!stacks && (is_thread_stack(m, h) || is_guarded_stack(m, before))))
@@ -392,6 +426,8 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
             current.swapped = bytes;
         else if (parse_field(line, line_end, "AnonHugePages:", &bytes))
             current.huge = bytes;
+        else if (parse_field(line, line_end, "Anonymous:", &bytes))
+            current.copied = bytes;
         else if (parse_field(line, line_end, "LazyFree:", &bytes))
             current.lazy = bytes;
         else if (parse_field(line, line_end, "Pss:", &bytes))

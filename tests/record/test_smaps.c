@@ -330,6 +330,36 @@ static void test_hugetlb(void **state)
     assert_int_equal(rss, s.hugetlb);
 }
 
+/* Pages of a private mapping that were written to are the program's own, but for data of programs
+ * and libraries, to which the program's .bss belongs. */
+static void test_written(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "555500000000-555500001000 r-xp 00000000 08:01 77 /opt/program\nRss: 4 kB\n"
+        "555500001000-555500002000 rw-p 00001000 08:01 77 /opt/program\nRss: 8 kB\nAnonymous: 8 "
+        "kB\n"
+        "555500002000-555500102000 rw-p 00000000 00:00 0\nRss: 16 kB\nAnonymous: 16 kB\n"
+        "555500102000-555500202000 rw-p 00000000 00:00 0\nRss: 32 kB\nAnonymous: 32 kB\n"
+        "7f0000000000-7f0000001000 r-xp 00000000 08:01 78 /opt/lib.so\nRss: 64 kB\n"
+        "7f0000001000-7f0000002000 rw-p 00001000 08:01 78 /opt/lib.so\nRss: 128 kB\nAnonymous: 128 "
+        "kB\n"
+        "7f0000002000-7f0000102000 rw-p 00000000 00:00 0\nRss: 256 kB\nAnonymous: 256 kB\n"
+        "7f0001000000-7f0001100000 rw-p 00000000 08:02 77 /data\nRss: 512 kB\nAnonymous: 500 kB\n"
+        "7f0002000000-7f0002100000 rw-s 00000000 08:02 77 /data\nRss: 1024 kB\nAnonymous: 1 kB\n"
+        "7f0003000000-7f0003100000 rw-p 00000000 00:05 4 /dev/zero\nRss: 2048 kB\nAnonymous: 2048 "
+        "kB\n"
+        "7f0004000000-7f0004100000 rw-p 00000000 00:01 9 /memfd:x (deleted)\nRss: 4096 kB\n"
+        "Anonymous: 4000 kB\n";
+    uint64_t rss;
+    const struct mlw_split s = split_of(text, &(struct smaps_hints){0}, &rss);
+    assert_int_equal(s.files, (4 + 8 + 16 + 64 + 128 + 12 + 1024) * KIB);
+    assert_int_equal(s.mapped, (12 + 1024) * KIB);
+    assert_int_equal(s.anonymous, (32 + 256 + 500 + 2048 + 4000) * KIB);
+    assert_int_equal(s.shared, 96 * KIB);
+    assert_int_equal(rss, 8188 * KIB);
+}
+
 /* Pages that a fork left with several processes, and those that are shared for another reason. */
 static void test_forked(void **state)
 {
@@ -383,13 +413,13 @@ static void test_known_heaps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),          cmocka_unit_test(test_known_heaps),
-        cmocka_unit_test(test_hugetlb),        cmocka_unit_test(test_given_back),
-        cmocka_unit_test(test_forked),         cmocka_unit_test(test_arenas),
-        cmocka_unit_test(test_thread_stacks),  cmocka_unit_test(test_own_memory),
-        cmocka_unit_test(test_twice),          cmocka_unit_test(test_merged),
-        cmocka_unit_test(test_refuses),        cmocka_unit_test(test_any_text),
-        cmocka_unit_test(test_ends_meanwhile),
+        cmocka_unit_test(test_kinds),      cmocka_unit_test(test_known_heaps),
+        cmocka_unit_test(test_hugetlb),    cmocka_unit_test(test_given_back),
+        cmocka_unit_test(test_written),    cmocka_unit_test(test_forked),
+        cmocka_unit_test(test_arenas),     cmocka_unit_test(test_thread_stacks),
+        cmocka_unit_test(test_own_memory), cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_merged),     cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_any_text),   cmocka_unit_test(test_ends_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
