@@ -204,7 +204,9 @@ static void put_row(struct watch_screen *s, const struct list_row *r, bool chose
                    s->columns > used + 30 ? (s->columns - used) * 2 / 3 : 24);
     else
         buffer_append_text(&b, "(no stack known)");
-    if (r->first + 1 < r->count) {
+    if (r->stacks > 1) {
+        buffer_printf(&b, "  (%u stacks)", r->stacks);
+    } else if (r->first + 1 < r->count) {
         buffer_append_text(&b, " < ");
         page_frame(&page, &b, names_frame(r->names, r->frames[r->first + 1]), 0);
     }
@@ -341,6 +343,7 @@ static void put_site(struct watch_screen *s, const struct watch_process *p,
                      const struct watch_list *list)
 {
     const struct page page = page_of(s);
+    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     size_t at = 0;
     while (at < list->count && list->rows[at].key != s->key)
@@ -354,7 +357,11 @@ static void put_site(struct watch_screen *s, const struct watch_process *p,
     s->at = at;
     put_figures(s, list, r);
     put_site_past(s, r);
-    buffer_append_text(&b, "Stack, innermost first:");
+    if (r->stacks > 1)
+        buffer_printf(&b, "The largest of %u stacks, %s, innermost first:", r->stacks,
+                      size_text(n, r->largest));
+    else
+        buffer_append_text(&b, "Stack, innermost first:");
     put_line(s, &b, "1");
     const size_t shown = names_shown(r->names, r->frames, r->count);
     for (size_t i = 0; i < shown; i++) {

@@ -77,63 +77,53 @@ static uint64_t hash_text(uint64_t h, const char *text)
     return (h ^ 0xff) * 0x100000001b3u;
 }
 
-static uint64_t key_of(const struct names *names, const uint32_t *frames, size_t count)
+/* Of a call site, in whatever process. */
+static uint64_t key_of(const struct names *names, const struct watch_row *row)
 {
     uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < count; i++) {
-        const struct name_frame *f = names_frame(names, frames[i]);
-        h = hash_text(h, f->function);
-        h = hash_text(h, f->file ? f->file : f->module);
-        h = (h ^ f->line) * 0x100000001b3u;
-    }
-    return h;
+    if (!row->count)
+        return h;
+    const struct name_frame *f = names_frame(names, row->frames[row->first]);
+    h = hash_text(h, f->full);
+    h = hash_text(h, f->file ? f->file : f->module);
+    return (h ^ f->line) * 0x100000001b3u;
 }
 
 static bool contains(const char *text, const char *part) { return text && strcasestr(text, part); }
 
 static bool passes(const struct list_row *row, const char *filter)
 {
-    if (!*filter)
-        return true;
-    for (size_t i = 0; i < row->count; i++) {
+    bool passes = !*filter;
+    for (size_t i = 0; i < row->count && !passes; i++) {
         const struct name_frame *f = names_frame(row->names, row->frames[i]);
-        if (contains(f->full, filter) || contains(f->function, filter) ||
-            contains(f->file, filter) || contains(f->module, filter))
-            return true;
+        passes = contains(f->full, filter) || contains(f->function, filter) ||
+                 contains(f->file, filter) || contains(f->module, filter);
     }
-    return false;
+    return passes;
 }
 
+/* Rows of a call site come one process behind the other. */
 static void merge(struct list_row *to, const struct list_row *from)
 {
-    struct watch_site *a = &to->site;
-    const struct watch_site *b = &from->site;
-    if (b->chosen.bytes > a->chosen.bytes) {
+    if (from->largest > to->largest) {
+        to->largest = from->largest;
         to->names = from->names;
         to->frames = from->frames;
         to->count = from->count;
         to->first = from->first;
-        a->stack = b->stack;
+        to->site.stack = from->site.stack;
     }
-    if (b->chosen.samples && (!a->chosen.samples || b->oldest_ns > a->oldest_ns)) {
-        a->oldest_ns = b->oldest_ns;
-        a->tid = b->tid;
-    }
-    if (b->chosen.samples && (!a->chosen.samples || b->youngest_ns < a->youngest_ns))
-        a->youngest_ns = b->youngest_ns;
-    a->more_tids = true;
-    estimate_merge(&a->chosen, &b->chosen);
-    estimate_merge(&a->live, &b->live);
-    a->growth_bytes += b->growth_bytes;
-    a->byte_seconds += b->byte_seconds;
-    sites_add_sums(&a->sums, &b->sums);
-    to->processes += from->processes;
+    to->processes += from->process != to->process;
+    to->process = from->process;
+    to->stacks += from->stacks;
+    to->passes |= from->passes;
+    sites_merge(&to->site, &from->site);
 }
 
 static int by_key(const void *a, const void *b)
 {
     const struct list_row *x = a, *y = b;
-    return (x->key > y->key) - (x->key < y->key);
+    return x->key != y->key ? (x->key > y->key ? 1 : -1) : (int)x->process - (int)y->process;
 }
 
 static enum watch_order sort_order;
@@ -169,13 +159,18 @@ static int add_process(struct watch_list *list, const struct list_question *q,
     list->rows = rows;
     for (size_t i = 0; i < part->rows.count; i++) {
         const struct watch_row *w = &part->rows.items[i];
-        rows[list->all++] = (struct list_row){.site = w->site,
-                                              .key = key_of(part->rows.names, w->frames, w->count),
-                                              .names = part->rows.names,
-                                              .frames = w->frames,
-                                              .count = w->count,
-                                              .first = w->first,
-                                              .processes = 1};
+        struct list_row *row = &rows[list->all++];
+        *row = (struct list_row){.site = w->site,
+                                 .key = key_of(part->rows.names, w),
+                                 .names = part->rows.names,
+                                 .frames = w->frames,
+                                 .count = w->count,
+                                 .first = w->first,
+                                 .largest = w->site.chosen.bytes,
+                                 .process = list->processes,
+                                 .processes = 1,
+                                 .stacks = 1};
+        row->passes = passes(row, q->filter);
     }
     return 0;
 }
@@ -194,7 +189,7 @@ static void put_together(struct watch_list *list, const struct list_question *q)
     for (size_t i = 0; i < list->all; i++)
         remember(q->memory, &list->rows[i]);
     for (size_t i = 0; i < list->all; i++)
-        if (passes(&list->rows[i], q->filter))
+        if (list->rows[i].passes)
             list->rows[list->count++] = list->rows[i];
     sort_order = q->order;
     qsort(list->rows, list->count, sizeof *list->rows, by_order);

@@ -1,7 +1,7 @@
 /* watch_list.h - the call sites of one watched process, or of all as one, as rows of a table.
  *
- * Owns: the rows of one moment, put together over processes by the names in their stacks; the bytes
- * of each row at earlier moments. One thread. */
+ * Owns: the rows of one moment, put together over stacks and processes by its name; the bytes of
+ * each row at earlier moments. One thread. */
 #ifndef MALLOW_CLI_WATCH_LIST_H
 #define MALLOW_CLI_WATCH_LIST_H
 
@@ -17,12 +17,15 @@ struct list_past { /* figures of the latest moments */
 };
 
 struct list_row {
-    struct watch_site site;    /* of all processes; .stack is of one */
-    uint64_t key;              /* of its names: the same at each moment */
-    const struct names *names; /* of the process that holds most */
+    struct watch_site site;    /* of all its stacks, in all processes */
+    uint64_t key;              /* of its name: the same at each moment */
+    const struct names *names; /* these are of the stack that holds most */
     const uint32_t *frames;    /* as struct watch_row */
     size_t count, first;
-    unsigned processes;           /* that have it */
+    double largest;               /* bytes of that stack */
+    unsigned process;             /* the last that was added */
+    unsigned processes, stacks;   /* that have it */
+    bool passes;                  /* the filter: one of the stacks does */
     const struct list_past *past; /* NULL: none */
 };
 

@@ -52,22 +52,6 @@ static uint64_t hash_frames(const uint32_t *frames, size_t count)
     return h ^ h >> 32;
 }
 
-static void merge(struct watch_site *sum, const struct watch_site *s)
-{
-    if (s->chosen.samples && (!sum->chosen.samples || s->oldest_ns > sum->oldest_ns)) {
-        sum->oldest_ns = s->oldest_ns;
-        sum->tid = s->tid;
-    }
-    if (s->chosen.samples && (!sum->chosen.samples || s->youngest_ns < sum->youngest_ns))
-        sum->youngest_ns = s->youngest_ns;
-    sum->more_tids |= s->more_tids || (s->chosen.samples && s->tid != sum->tid);
-    estimate_merge(&sum->chosen, &s->chosen);
-    estimate_merge(&sum->live, &s->live);
-    sum->growth_bytes += s->growth_bytes;
-    sum->byte_seconds += s->byte_seconds;
-    sites_add_sums(&sum->sums, &s->sums);
-}
-
 /* Rows are in the order of the largest of their stacks; after merging another may be first. */
 static enum watch_order sort_order;
 
@@ -105,7 +89,7 @@ static void add_row(struct watch_rows *rows, struct build *b, const struct watch
         size_t i = b->table[k] - 1;
         if (rows->items[i].count == count &&
             (!count || !memcmp(all + b->offset[i], all + offset, count * sizeof *all))) {
-            merge(&rows->items[i].site, s);
+            sites_merge(&rows->items[i].site, s);
             b->frames.size_bytes = offset * sizeof *all; /* the same frames are there already */
             return;
         }
@@ -182,7 +166,7 @@ bool watch_rows_by_site(struct watch_rows *rows, enum watch_order order)
         if (seen && *seen) {
             struct watch_row *sum = &rows->items[*seen - 1];
             estimate_merge(&sum->others, &row->site.chosen);
-            merge(&sum->site, &row->site);
+            sites_merge(&sum->site, &row->site);
             sum->stacks++;
             continue;
         }

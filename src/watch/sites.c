@@ -40,7 +40,7 @@ static int compare(const void *a, const void *b)
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-void sites_add_sums(struct watch_sums *sum, const struct watch_sums *s)
+static void add_sums(struct watch_sums *sum, const struct watch_sums *s)
 {
     sum->samples += s->samples;
     sum->bytes += s->bytes;
@@ -51,6 +51,22 @@ void sites_add_sums(struct watch_sums *sum, const struct watch_sums *s)
     sum->freed_byte_seconds += s->freed_byte_seconds;
     sum->freed_samples += s->freed_samples;
     sum->freed_elsewhere += s->freed_elsewhere;
+}
+
+void sites_merge(struct watch_site *sum, const struct watch_site *s)
+{
+    if (s->chosen.samples && (!sum->chosen.samples || s->oldest_ns > sum->oldest_ns)) {
+        sum->oldest_ns = s->oldest_ns;
+        sum->tid = s->tid;
+    }
+    if (s->chosen.samples && (!sum->chosen.samples || s->youngest_ns < sum->youngest_ns))
+        sum->youngest_ns = s->youngest_ns;
+    sum->more_tids |= s->more_tids || (s->chosen.samples && s->tid != sum->tid);
+    estimate_merge(&sum->chosen, &s->chosen);
+    estimate_merge(&sum->live, &s->live);
+    sum->growth_bytes += s->growth_bytes;
+    sum->byte_seconds += s->byte_seconds;
+    add_sums(&sum->sums, &s->sums);
 }
 
 static void add_block(struct watch_sites *all, struct watch_site *s, const struct watch_process *p,
@@ -101,7 +117,7 @@ int sites_of(struct watch_sites *all, const struct watch_process *p,
             all->items[all->count - 1].stack = s->stack;
         }
         struct watch_site *site = &all->items[index[s->stack] - 1];
-        sites_add_sums(&site->sums, s);
+        add_sums(&site->sums, s);
         site->sums.stack = s->stack;
     }
     for (uint32_t i = 0; i < p->block_count; i++) {

@@ -53,8 +53,8 @@ int sites_reported(const struct watch_sites *s, struct watch_process *p,
                    const struct watch_choice *choice, struct error *err);
 void sites_free(struct watch_sites *s);
 
-/* Adds sums of another stack, or of the same one in another entry of the table. */
-void sites_add_sums(struct watch_sums *sum, const struct watch_sums *s);
+/* Adds a site of another stack. */
+void sites_merge(struct watch_site *sum, const struct watch_site *s);
 
 /* What a site is ordered by. */
 double sites_weight(const struct watch_site *s, enum watch_order order);

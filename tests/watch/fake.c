@@ -22,7 +22,7 @@
 
 #include "format/watch.h"
 
-enum { MODULES = 4, SITES = 16, SAMPLES = 65536, FREES = 256, ERRORS = 8 };
+enum { MODULES = 4, SITES = 17, SAMPLES = 65536, FREES = 256, ERRORS = 8 };
 enum {
     AT_MODULES = 4096,
     AT_SITES = AT_MODULES + MODULES * (int)sizeof(struct mlw_watch_module),
@@ -53,6 +53,19 @@ NAMED(xmalloc)
 NAMED(serves_requests)
 NAMED(runs_the_server)
 NAMED(frees_here)
+NAMED(many_1)
+NAMED(many_2)
+NAMED(many_3)
+NAMED(many_4)
+NAMED(many_5)
+NAMED(many_6)
+NAMED(many_7)
+NAMED(many_8)
+NAMED(many_9)
+NAMED(many_10)
+NAMED(many_11)
+NAMED(many_12)
+NAMED(many_13)
 
 static void (*const stacks[SITES][4])(void) = {
     {leaks_here, serves_requests, runs_the_server},
@@ -60,18 +73,19 @@ static void (*const stacks[SITES][4])(void) = {
     {xmalloc, leaks_here, runs_the_server},
     {frees_here, serves_requests, runs_the_server},
     /* many, for a table that is longer than its screen */
-    {xmalloc, caches_here, serves_requests},
-    {xmalloc, caches_here, runs_the_server},
-    {xmalloc, frees_here, serves_requests},
-    {xmalloc, frees_here, runs_the_server},
-    {leaks_here, caches_here, serves_requests},
-    {leaks_here, caches_here, runs_the_server},
-    {leaks_here, frees_here, serves_requests},
-    {leaks_here, frees_here, runs_the_server},
-    {caches_here, frees_here, serves_requests},
-    {caches_here, frees_here, runs_the_server},
-    {frees_here, caches_here, serves_requests},
-    {frees_here, caches_here, runs_the_server},
+    {many_1, runs_the_server},
+    {many_2, runs_the_server},
+    {many_3, runs_the_server},
+    {many_4, runs_the_server},
+    {many_5, runs_the_server},
+    {many_6, runs_the_server},
+    {many_7, runs_the_server},
+    {many_8, runs_the_server},
+    {many_9, runs_the_server},
+    {many_10, runs_the_server},
+    {many_11, runs_the_server},
+    {many_12, runs_the_server},
+    {many_13, runs_the_server},
 };
 
 static uint64_t frame(void (*f)(void)) { return ((uint64_t)(uintptr_t)f + 4) | 1ull << 48; }

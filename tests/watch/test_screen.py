@@ -135,6 +135,20 @@ class Table(unittest.TestCase):
                 fake.tell("free 90 0 1 6")
                 t.wait(r"live, 1 call site\n[\s\S]* leaks_here", without="caches_here")
 
+    def test_a_row_is_a_call_site(self):
+        """Of all its stacks: one of them lets a row pass the filter, whose figures are the row's."""
+        with Fake() as fake:
+            fake.tell(*TWO, "alloc 20 1000 525000 70000 2 6")
+            with view(fake) as t:
+                t.wait(r"15\.0 MB in blocks older than 50\.00 s, 1 call site\n[\s\S]* 15\.0 MB .* leaks_here \(fake\.c:\d+\)  \(2 stacks\)\n")
+                t.keys("Enter")
+                text = t.wait(r"The largest of 2 stacks, 10\.0 MB, innermost first:")
+                self.assertRegex(text, r"  xmalloc [^\n]*\n> leaks_here [^\n]*\n  runs_the_server ")
+                self.assertIn("the oldest by thread 6 (others, too)", text)
+                t.keys("Escape", "/")
+                t.type("serves")
+                t.wait(r"1 call site, 1 of them with 'serves'[\s\S]* 15\.0 MB ")
+
     def test_sort(self):
         """Each order has its column, which is marked."""
         with Fake() as fake:
@@ -170,7 +184,7 @@ class Table(unittest.TestCase):
 
     def test_scrolling(self):
         with Fake() as fake:
-            for site in range(16):
+            for site in (0, 1, *range(3, 17)):  # 2 is another stack of 0
                 fake.tell(f"alloc {20 - site} 1000 525000 60000 {site} 5")
             with view(fake, lines=14) as t:
                 t.wait(r"16 call sites")
