@@ -129,7 +129,7 @@ static void beside(struct chrome *c, const struct export_options *o)
     }
     for (uint32_t i = 0; i < image->resident_count; i++) {
         const struct mlw_resident *r = &image->resident[i];
-        if (r->clock >= o->select.from_ns && (!o->select.to_ns || r->clock < o->select.to_ns)) {
+        if (selection_has_time(&o->select, r->clock)) {
             counter(c, "resident", r->clock, "private", r->rss - r->rss_shared, "shared",
                     r->rss_shared);
             counter(c, "address space", r->clock, "bytes", r->vmsize, NULL, 0);

@@ -308,8 +308,7 @@ static int write_state(struct ctf *c, uint32_t index, struct error *err)
     m[n++] = (struct moment){image->end_ns, 0, EVENT_END};
     qsort(m, n, sizeof *m, by_time);
     for (size_t i = 0; i < n; i++)
-        if (m[i].time_ns >= o->select.from_ns &&
-            (!o->select.to_ns || m[i].time_ns < o->select.to_ns))
+        if (selection_has_time(&o->select, m[i].time_ns))
             put_moment(&s, image, &m[i]);
     free(m);
     return finish(&s, 0, c->job->output, 0, err);

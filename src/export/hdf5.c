@@ -62,7 +62,7 @@ static void put_threads(struct hdf5_out *o)
 static bool in_range(const struct hdf5_out *o, uint64_t ns)
 {
     const struct export_options *r = o->job->options;
-    return ns >= r->select.from_ns && (!r->select.to_ns || ns < r->select.to_ns);
+    return selection_has_time(&r->select, ns);
 }
 
 static void put_resident(struct hdf5_out *o)

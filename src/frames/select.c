@@ -69,11 +69,22 @@ bool selection_has_image(const struct selection *s, const struct trace_image *im
     return !s->options->pid || image->pid == s->options->pid;
 }
 
+bool selection_any(const struct selection_options *o, unsigned of)
+{
+    const bool time = o->from_ns || o->to_ns, blocks = o->min_bytes || o->below_bytes ||
+                                                       o->min_lifetime_ns || o->only_new ||
+                                                       o->thread || o->function || o->module;
+    return (of & SELECTION_TIME && time) || (of & SELECTION_BLOCKS && blocks);
+}
+
+bool selection_has_time(const struct selection_options *o, uint64_t time_ns)
+{
+    return time_ns >= o->from_ns && (!o->to_ns || time_ns < o->to_ns);
+}
+
 bool selection_filters(const struct selection *s)
 {
-    const struct selection_options *o = s->options;
-    return o->from_ns || o->to_ns || o->min_bytes || o->below_bytes || o->min_lifetime_ns ||
-           s->has_thread || s->has_function || s->has_module;
+    return selection_any(s->options, SELECTION_TIME | SELECTION_BLOCKS);
 }
 
 enum { SEEN = 1, FUNCTION = 2, MODULE = 4 }; /* what a stack was found to contain */

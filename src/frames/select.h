@@ -18,6 +18,12 @@ struct selection_options {
     const char *module;   /* pattern: of a module in the stack */
 };
 
+enum selection_of { SELECTION_TIME = 1, SELECTION_BLOCKS = 2 };
+/* Whether the options filter by time, or blocks by what they are; of: enum selection_of, or both.
+ */
+bool selection_any(const struct selection_options *o, unsigned of);
+bool selection_has_time(const struct selection_options *o, uint64_t time_ns);
+
 struct selection { /* patterns, compiled once */
     const struct selection_options *options;
     struct pattern thread, function, module;

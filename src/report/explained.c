@@ -83,12 +83,6 @@ int explained_wish(const char *at, const struct trace_info *info, struct explain
     return 0;
 }
 
-static bool filters_blocks(const struct report_options *o)
-{
-    return o->select.min_bytes || o->select.below_bytes || o->select.min_lifetime_ns ||
-           o->select.only_new || o->select.thread || o->select.function || o->select.module;
-}
-
 /* What the pass looks at: each moment, and each measurement. */
 struct look {
     uint64_t time_ns;
@@ -218,7 +212,7 @@ struct explained_search *explained_begin(struct trace *t, uint32_t image, const 
                                     .trim_bytes = x->trims,
                                     .results = x->results,
                                     .found = x->found};
-    if (filters_blocks(o))
+    if (selection_any(&o->select, SELECTION_BLOCKS))
         return x;
     if (explained_wish(o->at, trace_info(t), &wish, err)) {
         free(x);

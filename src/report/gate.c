@@ -33,18 +33,6 @@ enum gate_figure gate_find(const char *name, size_t n)
     return (enum gate_figure)f;
 }
 
-static bool within(const struct report_options *o, uint64_t time_ns)
-{
-    return time_ns >= o->select.from_ns && (!o->select.to_ns || time_ns < o->select.to_ns);
-}
-
-/* Filters other than of time and process: RSS belongs to no block. */
-static bool filters_blocks(const struct report_options *o)
-{
-    return o->select.min_bytes || o->select.below_bytes || o->select.min_lifetime_ns ||
-           o->select.only_new || o->select.thread || o->select.function || o->select.module;
-}
-
 static void resident_values(const struct model *m, const struct report_options *o,
                             struct gate_values *v)
 {
@@ -54,7 +42,7 @@ static void resident_values(const struct model *m, const struct report_options *
     model_moments(m, &moments);
     for (uint32_t i = 0; i < image->resident_count; i++) {
         const struct mlw_resident *r = &image->resident[i];
-        if (!within(o, r->clock))
+        if (!selection_has_time(&o->select, r->clock))
             continue;
         sampled = true;
         if (r->rss > v->value[GATE_RSS])
@@ -63,7 +51,7 @@ static void resident_values(const struct model *m, const struct report_options *
     for (size_t i = 0; i < moments; i++) {
         struct resident_view at = {0};
         resident_at(m, i, &at);
-        if (!within(o, at.time_ns))
+        if (!selection_has_time(&o->select, at.time_ns))
             continue;
         split = true;
         const uint64_t all = at.resident_bytes + at.recorder_bytes;
@@ -77,7 +65,7 @@ static void resident_values(const struct model *m, const struct report_options *
         v->unknown[GATE_RSS] = "the resident size was not measured";
     if (!split)
         v->unknown[GATE_GAP] = "the resident size was not measured by kind of mapping";
-    if (filters_blocks(o)) {
+    if (selection_any(&o->select, SELECTION_BLOCKS) /* RSS belongs to no block */) {
         v->value[GATE_RSS] = v->value[GATE_GAP] = 0; /* unknown is not above */
         v->unknown[GATE_RSS] = v->unknown[GATE_GAP] =
             "resident memory cannot be split by a filter of blocks";

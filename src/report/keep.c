@@ -2,9 +2,7 @@
 
 bool keep_is_plain(const struct report_options *o)
 {
-    const struct selection_options *s = &o->select;
-    return !s->from_ns && !s->to_ns && !s->min_bytes && !s->below_bytes && !s->min_lifetime_ns &&
-           !s->only_new && !s->thread && !s->function && !s->module && !o->sources &&
+    return !selection_any(&o->select, SELECTION_TIME | SELECTION_BLOCKS) && !o->sources &&
            !o->suppressions && !o->at;
 }
 

@@ -63,13 +63,7 @@ static unsigned moment_values(const struct trace_moment *m)
 
 bool kernel_shown(const struct report_options *o)
 {
-    return !o->select.min_bytes && !o->select.below_bytes && !o->select.min_lifetime_ns &&
-           !o->select.thread && !o->select.function && !o->select.module;
-}
-
-static bool in_time(const struct report_options *o, uint64_t time_ns)
-{
-    return time_ns >= o->select.from_ns && (!o->select.to_ns || time_ns < o->select.to_ns);
+    return !selection_any(&o->select, SELECTION_BLOCKS);
 }
 
 /* ---- text ---- */
@@ -262,7 +256,7 @@ static void moments_text(const struct page *p, const struct trace_image *image, 
     const struct trace_moment *of[256] = {NULL};
     for (uint32_t i = 0; i < image->moment_count; i++) {
         const struct trace_moment *m = &image->moments[i];
-        if (m->kind != kind || !in_time(o, m->time_ns))
+        if (m->kind != kind || !selection_has_time(&o->select, m->time_ns))
             continue;
         of[m->what] = m;
         counts[m->what]++;
@@ -372,7 +366,7 @@ static void json_moments(struct json *j, const struct trace_image *image,
     json_open_array(j, "kernel_events");
     for (uint32_t i = 0; i < image->moment_count; i++) {
         const struct trace_moment *m = &image->moments[i];
-        if (!in_time(o, m->time_ns))
+        if (!selection_has_time(&o->select, m->time_ns))
             continue;
         json_open_object(j, NULL);
         json_signed(j, "time_ns", (int64_t)(m->time_ns - image->start_ns));

@@ -67,6 +67,11 @@ class Record(Case):
         # Before main there are those from the exec on, and getrusage has some from before it.
         self.assertTrue(minor - before <= faults["minor"] <= minor + 100, (before, minor, faults))
 
+        # Faults belong to no block: a filter of blocks, whichever, leaves them out.
+        for options in (["--size", "1.."], ["--time", "1ns..", "--only-new"], ["--function", "make_*"]):
+            [filtered] = self.report(*options)["processes"]
+            self.assertNotIn("page_faults", filtered, options)
+
     def test_faults_of_a_child(self):
         self.record("--with", "faults", "--", victim("blocks_victim"), "fork")
         parent, child = self.report()["processes"]
