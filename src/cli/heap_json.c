@@ -160,22 +160,28 @@ static int put_table(json_object *to, struct heap *h, enum heap_by by, const cha
     return 0;
 }
 
-/* The frames of a call stack, innermost first. */
+/* The frames of a call stack, innermost first, and which of them is the call site. */
 static void put_frames(json_object *to, struct names *names, uint32_t stack)
 {
     enum { FRAMES_MAX = 512 };
     uint32_t ids[FRAMES_MAX];
     size_t count = heap_show_frames(names, stack, ids, FRAMES_MAX);
-    json_object *list = json_object_new_array();
+    struct buffer text = {0};
+    buffer_append_char(&text, '[');
     for (size_t i = 0; i < count; i++) {
-        struct buffer text = {0};
+        buffer_append_text(&text, i ? "," : "");
         names_frame_json(names_frame(names, ids[i]), &text);
-        json_object *frame = buffer_failed(&text) ? NULL : json_tokener_parse(buffer_text(&text));
-        if (frame)
-            json_object_array_add(list, frame);
-        buffer_release(&text);
     }
+    buffer_append_char(&text, ']');
+    json_object *list = json_object_new_array();
+    char *written = buffer_failed(&text) ? NULL : strdup(buffer_text(&text));
+    if (written)
+        json_object_set_serializer(list, json_object_userdata_to_json_string, written,
+                                   json_object_free_userdata);
+    buffer_release(&text);
     json_object_object_add(to, "frames", list);
+    if (count)
+        put_number(to, "call_site", names_first(names, ids, count));
 }
 
 /* What the samples of a call stack stand for; the names are those of `watch --json`. */

@@ -81,7 +81,9 @@ static const char *site(struct csv *c, uint32_t stack, size_t *bytes)
             if (found->file) {
                 buffer_append_text(&c->text, " (");
                 quote(&c->text, found->file);
-                buffer_printf(&c->text, ":%u)", found->line);
+                if (found->line)
+                    buffer_printf(&c->text, ":%u", found->line);
+                buffer_append_char(&c->text, ')');
             } else if (found->module) {
                 buffer_append_text(&c->text, " (");
                 quote(&c->text, found->module);

@@ -42,10 +42,8 @@ static int location_of(struct pprof_stacks *p, struct names *names, uint32_t nod
             count = sizeof lines / sizeof *lines;
         for (size_t i = 0; i < count; i++) {
             const struct name_frame *f = names_frame(names, ids[i]);
-            lines[i] = (struct pprof_line){.function = f->function,
-                                           .file = f->file,
-                                           .line = f->line,
-                                           .allocates = f->role == ROLE_ALLOCATOR};
+            lines[i] =
+                (struct pprof_line){.function = f->function, .file = f->file, .line = f->line};
         }
         uint64_t call = at.pc - (at.pc && !(at.flags & MLW_NODE_EXACT));
         p->locations[id - 1] =
@@ -66,10 +64,14 @@ static uint64_t location_into_pprof(void *out, uint64_t mapping, uint64_t addres
     return pprof_location(out, mapping, address, lines, line_count);
 }
 
+static void inward_into_pprof(void *out, const char *function) { pprof_drop(out, function); }
+static void outward_into_pprof(void *out, const char *function) { pprof_keep(out, function); }
+
 int pprof_stacks_begin(struct pprof_stacks *p, struct pprof *out, const struct trace_image *image,
                        struct error *err)
 {
-    const struct pprof_sink sink = {out, mapping_into_pprof, location_into_pprof};
+    const struct pprof_sink sink = {out, mapping_into_pprof, location_into_pprof, inward_into_pprof,
+                                    outward_into_pprof};
     return pprof_stacks_begin_into(p, &sink, image, err);
 }
 
@@ -78,7 +80,8 @@ int pprof_stacks_begin_into(struct pprof_stacks *p, const struct pprof_sink *sin
 {
     *p = (struct pprof_stacks){.sink = *sink};
     p->mappings = calloc((size_t)image->module_count + 1, sizeof *p->mappings);
-    if (!p->mappings)
+    p->outward = calloc((size_t)image->stacks + 1, 1);
+    if (!p->mappings || !p->outward)
         return error_memory_for(err, "mappings");
     for (uint32_t i = 0; i < image->module_count; i++) /* the program itself comes first */
         if (image->exe && image->modules[i].path && !strcmp(image->modules[i].path, image->exe))
@@ -86,12 +89,70 @@ int pprof_stacks_begin_into(struct pprof_stacks *p, const struct pprof_sink *sin
     return 0;
 }
 
+enum { INWARD = 1, OUTWARD = 2 };
+
+/* False without memory. */
+static bool tell_side(struct pprof_stacks *p, struct names *names, uint32_t id, uint8_t side)
+{
+    const size_t known = p->side_room;
+    if (id >= known) {
+        if (!ARRAY_ROOM(p->sides, (size_t)id + 1, p->side_room))
+            return false;
+        memset(p->sides + known, 0, p->side_room - known);
+    }
+    if (p->sides[id] & side)
+        return true;
+    p->sides[id] |= side;
+    (side == INWARD ? p->sink.inward : p->sink.outward)(p->sink.arg,
+                                                        names_frame(names, id)->function);
+    return true;
+}
+
+/* Which functions stand inward of call sites, and which do not. */
+static bool tell_sides(struct pprof_stacks *p, struct names *names, uint32_t stack, uint32_t site,
+                       uint32_t position)
+{
+    uint32_t last = 0;
+    uint8_t side = INWARD;
+    for (struct names_walk w = {.node = stack}; names_next(names, &w);) {
+        if (w.node == site && w.position == position)
+            side = OUTWARD;
+        else if (side == OUTWARD && w.node != last && w.node != site) {
+            if (p->outward[w.node])
+                break;
+            p->outward[w.node] = 1;
+        }
+        last = w.node;
+        const bool allocates = names_frame(names, w.id)->role == ROLE_ALLOCATOR;
+        if (!tell_side(p, names, w.id, allocates ? INWARD : side))
+            return false;
+    }
+    return true;
+}
+
+/* All of its frames are. Not the call site, which may be an interpreter's own. */
+static bool is_left_out(struct names *names, uint32_t node, uint32_t site)
+{
+    const uint32_t *ids;
+    const size_t count = names_of(names, node, &ids);
+    size_t i = 0;
+    while (i < count && names_leaves_out(names, ids[i]))
+        i++;
+    return count && i == count && node != site;
+}
+
 int pprof_stacks_of(struct pprof_stacks *p, struct names *names, uint32_t stack,
                     const uint64_t **locations, size_t *count, struct error *err)
 {
     const struct trace_image *image = names_image(names);
     *count = 0;
+    uint32_t site = 0, position;
+    if (names_site(names, stack, &site, &position) != NO_NAME && p->sink.inward &&
+        !tell_sides(p, names, stack, site, position))
+        return error_memory_for(err, "a profile");
     for (uint32_t node = stack; node; node = trace_caller(image, node)) {
+        if (is_left_out(names, node, site))
+            continue;
         if (!ARRAY_ROOM(p->stack, *count + 1, p->stack_room))
             return error_memory_for(err, "a stack");
         if (location_of(p, names, node, &p->stack[*count], err))
@@ -115,5 +176,7 @@ void pprof_stacks_end(struct pprof_stacks *p)
     free(p->locations);
     strings_release(&p->places);
     free(p->stack);
+    free(p->sides);
+    free(p->outward);
     *p = (struct pprof_stacks){0};
 }

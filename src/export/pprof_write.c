@@ -42,7 +42,9 @@ struct pprof {
     struct strings strings;
     struct strings functions; /* of struct function */
     uint64_t mappings, locations;
-    struct buffer message, inner, packed, clean, drop;
+    struct strings dropped;          /* functions */
+    struct strings kept, kept_plain; /* without arguments, and without those of templates, too */
+    struct buffer message, inner, packed, clean, stripped;
     unsigned char zipped[1 << 16];
 };
 
@@ -132,52 +134,95 @@ static uint64_t string(struct pprof *p, const char *text)
     return id;
 }
 
-/* How much of a name at `at` pprof may have taken off before it compares: arguments of functions
- * and of templates. 0: nothing. *may: what stands for it in a regular expression. */
-static size_t taken_off(const char *name, size_t at, const char **may)
+/* Readers compare a function without its arguments, and some of them without those of templates.
+ * How much of a name at `at` is that. */
+enum part { PART_NAME, PART_ARGUMENTS, PART_TEMPLATE, PART_RESERVED };
+static size_t part_at(const char *name, size_t at, enum part *part)
 {
     static const char anonymous[] = "(anonymous namespace)", calls[] = "()";
     const bool is_operator = at >= 8 && !memcmp(name + at - 8, "operator", 8);
     size_t n = at, deep = 0;
-    *may = "(?:\\(.*)?";
-    if (!strncmp(name + at, anonymous, sizeof anonymous - 1)) {
-        *may = "(?:\\(anonymous namespace\\))?";
+    *part = PART_RESERVED;
+    if (!strncmp(name + at, anonymous, sizeof anonymous - 1))
         return sizeof anonymous - 1;
-    }
-    if (is_operator && !strncmp(name + at, calls, 2)) {
-        *may = "(?:\\(\\))?";
+    if (is_operator && !strncmp(name + at, calls, 2))
         return 2;
-    }
+    *part = PART_ARGUMENTS;
     if (name[at] == '(')
         return strlen(name + at);
-    if (name[at] != '<' || is_operator)
-        return 0;
-    for (; name[n]; n++) {
+    *part = PART_TEMPLATE;
+    for (; name[at] == '<' && !is_operator && name[n]; n++) {
         deep += name[n] == '<';
         if (name[n] == '>' && !--deep)
-            break;
+            return n + 1 - at;
     }
-    *may = "(?:<.*>)?";
-    return name[n] ? n + 1 - at : 0;
+    *part = PART_NAME;
+    return 1;
 }
 
-/* One more alternative of the regular expression (RE2's). */
-static void drop(struct pprof *p, const char *name)
+static void append_literal(struct buffer *b, const char *text, size_t n)
 {
-    const char *may;
-    if (p->drop.size_bytes)
-        buffer_append_text(&p->drop, "|");
+    for (size_t i = 0; i < n; i++) {
+        if (strchr("\\.+*?()|[]{}^$", text[i]))
+            buffer_append_text(b, "\\");
+        buffer_append(b, &text[i], 1);
+    }
+}
+
+/* The alternative of drop_frames (RE2's) that means the function. plain: also where a reader took
+ * off what belongs to templates. */
+static void append_pattern(struct buffer *b, const char *name, bool plain)
+{
+    enum part part;
     for (size_t i = 0, n; name[i]; i += n) {
-        n = taken_off(name, i, &may);
-        if (n) {
-            buffer_append_text(&p->drop, may);
+        n = part_at(name, i, &part);
+        const bool may = part != PART_NAME && (plain || part == PART_ARGUMENTS);
+        if (part == PART_ARGUMENTS) {
+            buffer_append_text(b, "(?:\\(.*)?");
             continue;
         }
-        if (strchr("\\.+*?()|[]{}^$", name[i]))
-            buffer_append_text(&p->drop, "\\");
-        buffer_append(&p->drop, &name[i], 1);
-        n = 1;
+        buffer_append_text(b, may ? "(?:" : "");
+        append_literal(b, name + i, n);
+        buffer_append_text(b, may ? ")?" : "");
     }
+}
+
+/* The name as such a reader has it. */
+static void strip(struct buffer *b, const char *name, bool plain)
+{
+    enum part part;
+    buffer_clear(b);
+    for (size_t i = 0, n; name[i]; i += n) {
+        n = part_at(name, i, &part);
+        if (part == PART_NAME || (!plain && part != PART_ARGUMENTS))
+            buffer_append(b, name + i, n);
+    }
+}
+
+static bool add_name(struct strings *to, const struct buffer *name, bool *fresh)
+{
+    return !buffer_failed(name) &&
+           (!name->size_bytes || strings_id(to, name->data, name->size_bytes, fresh));
+}
+
+void pprof_drop(struct pprof *p, const char *function)
+{
+    bool fresh;
+    const char *name = text_utf8_only(&p->clean, function);
+    if (*name && !strings_id(&p->dropped, name, strlen(name) + 1, &fresh))
+        no_memory(p);
+}
+
+void pprof_keep(struct pprof *p, const char *function)
+{
+    bool fresh;
+    const char *name = text_utf8_only(&p->clean, function);
+    strip(&p->stripped, name, false);
+    bool added = add_name(&p->kept, &p->stripped, &fresh);
+    strip(&p->stripped, name, true);
+    added &= add_name(&p->kept_plain, &p->stripped, &fresh);
+    if (!added)
+        no_memory(p);
 }
 
 static uint64_t function(struct pprof *p, const struct pprof_line *l)
@@ -191,8 +236,6 @@ static uint64_t function(struct pprof *p, const struct pprof_line *l)
         no_memory(p);
     } else if (fresh) {
         struct buffer b = {0};
-        if (l->allocates && *l->function)
-            drop(p, text_utf8_only(&p->clean, l->function));
         protobuf_number(&b, 1, id);
         protobuf_number(&b, 2, f.name);
         protobuf_number(&b, 3, f.system_name);
@@ -344,18 +387,44 @@ void pprof_abandon(struct pprof *p)
     buffer_release(&p->inner);
     buffer_release(&p->packed);
     buffer_release(&p->clean);
-    buffer_release(&p->drop);
+    buffer_release(&p->stripped);
+    strings_release(&p->dropped);
+    strings_release(&p->kept);
+    strings_release(&p->kept_plain);
     strings_release(&p->strings);
     strings_release(&p->functions);
     free(p);
 }
 
-int pprof_finish(struct pprof *p, struct error *err)
+/* A function is dropped when no reader takes it for one that is kept. */
+static void put_drop_frames(struct pprof *p)
 {
-    if (buffer_failed(&p->drop))
+    struct buffer all = {0};
+    for (uint32_t i = 0; i < p->dropped.count && !failed(p); i++) {
+        const char *name =
+            (const char *)(const void *)p->dropped.bytes.data + p->dropped.entries[i].offset;
+        bool fresh = true, plain = true;
+        strip(&p->stripped, name, false);
+        bool added = add_name(&p->kept, &p->stripped, &fresh);
+        strip(&p->stripped, name, true);
+        added &= add_name(&p->kept_plain, &p->stripped, &plain);
+        if (!added)
+            no_memory(p);
+        if (fresh && all.size_bytes)
+            buffer_append_char(&all, '|');
+        if (fresh)
+            append_pattern(&all, name, plain);
+    }
+    if (buffer_failed(&all))
         no_memory(p);
     else
-        emit_number(p, P_DROP_FRAMES, string(p, buffer_text(&p->drop)));
+        emit_number(p, P_DROP_FRAMES, string(p, buffer_text(&all)));
+    buffer_release(&all);
+}
+
+int pprof_finish(struct pprof *p, struct error *err)
+{
+    put_drop_frames(p);
     squeeze(p, "", 0, Z_FINISH);
     int status = failed(p) ? -1 : 0;
     if (status)

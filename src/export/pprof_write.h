@@ -40,8 +40,6 @@ struct pprof_line {
     const char *system_name; /* as the linker knows it; NULL: the same */
     const char *file;        /* NULL when unknown */
     uint64_t line;           /* 0 when unknown */
-    bool allocates; /* for its caller: the profile's drop_frames names the function, so that
-                       readers show the caller in its place */
 };
 
 struct pprof_label {
@@ -72,6 +70,11 @@ uint64_t pprof_mapping(struct pprof *p, const struct pprof_mapping *m);
  * empty (then the reader looks for names itself). The caller keeps equal places apart. */
 uint64_t pprof_location(struct pprof *p, uint64_t mapping, uint64_t address,
                         const struct pprof_line *lines, size_t line_count);
+
+/* Readers show the caller of such a function in its place: the profile's drop_frames names it. Not
+ * where that would name a function that is kept. */
+void pprof_drop(struct pprof *p, const char *function);
+void pprof_keep(struct pprof *p, const char *function);
 
 /* A stack, innermost location first, with as many values as there are types. */
 void pprof_sample(struct pprof *p, const uint64_t *locations, size_t location_count,

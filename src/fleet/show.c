@@ -83,19 +83,28 @@ int show_frames(struct json *j, struct fleet_store *store, uint64_t site, struct
     uint64_t call_site;
     struct frames frames = {0};
     int status = store_frames(store, site, &call_site, add_frame, &frames, err);
-    const bool whole = frames.count <= WHOLE_FRAMES;
     const char *text = buffer_text(&frames.text);
+    /* Of a deep stack the two ends, or in place of the outer one what begins with the call site. */
+    const bool whole = frames.count <= WHOLE_FRAMES;
+    size_t outer = whole ? END_FRAMES : frames.count - END_FRAMES, end = frames.count;
+    if (call_site >= END_FRAMES && call_site < outer) {
+        outer = (size_t)call_site;
+        end = end - outer > WHOLE_FRAMES ? outer + WHOLE_FRAMES : end;
+    }
+    const size_t omitted = outer - END_FRAMES;
     json_open_array(j, "frames");
     for (size_t i = 0; i < frames.count && !status; i++, text += strlen(text) + 1)
-        if (whole || i < END_FRAMES || i >= frames.count - END_FRAMES)
+        if (i < END_FRAMES || (i >= outer && i < end))
             status = write_frame(j, text, err);
     json_close_array(j);
-    if (!status && !whole) {
-        json_number(j, "omitted_frames", frames.count - 2 * (size_t)END_FRAMES);
+    if (!status && omitted) {
+        json_number(j, "omitted_frames", omitted);
         json_number(j, "omitted_after", END_FRAMES);
     }
+    if (!status && end < frames.count)
+        json_number(j, "omitted_outward", frames.count - end);
     if (!status)
-        json_number(j, "call_site", call_site);
+        json_number(j, "call_site", call_site < END_FRAMES ? call_site : call_site - omitted);
     buffer_release(&frames.text);
     return status;
 }
@@ -135,8 +144,10 @@ static int frame_line(const char *text, struct buffer *line, struct error *err)
         return -1;
     const char *slash = strrchr(f.file, '/');
     text_append_printf(line, "%s", f.function);
-    if (*f.file)
+    if (*f.file && f.line)
         text_append_printf(line, "  %s:%" PRId64, slash ? slash + 1 : f.file, f.line);
+    else if (*f.file)
+        text_append_printf(line, "  %s", slash ? slash + 1 : f.file);
     else if (*f.module)
         text_append_printf(line, "  %s", f.module);
     frame_release(&f);

@@ -634,17 +634,18 @@ uint32_t names_site(struct names *n, uint32_t stack, uint32_t *node, uint32_t *p
     return *position < names_of(n, *node, &ids) ? ids[*position] : NO_NAME;
 }
 
+bool names_leaves_out(const struct names *n, uint32_t id)
+{
+    return n->frames[id].hidden || (n->scripts && n->frames[id].role == ROLE_INTERPRETER);
+}
+
 static bool source_hides(void *arg, uint32_t frame)
 {
     const struct names *n = arg;
     return n->frames[frame].hidden;
 }
 
-static bool source_hides_more(void *arg, uint32_t frame)
-{
-    const struct names *n = arg;
-    return n->frames[frame].hidden || (n->scripts && n->frames[frame].role == ROLE_INTERPRETER);
-}
+static bool source_hides_more(void *arg, uint32_t frame) { return names_leaves_out(arg, frame); }
 
 struct frame_source names_source(struct names *n, bool all_frames)
 {
@@ -676,7 +677,9 @@ bool names_search(struct names_search *s, const struct name_frame *f, uint64_t k
     else if (is_code(f)) {
         *site = key;
         return true;
-    } else if (!s->has_fallback && f->role != ROLE_ALLOCATOR && !f->cut) {
+    } else if (f->role == ROLE_ALLOCATOR) {
+        s->has_fallback = false; /* the frames so far are its machinery */
+    } else if (!s->has_fallback && !f->cut) {
         s->has_fallback = true;
         s->fallback = key;
     }

@@ -77,7 +77,7 @@ uint32_t names_count(const struct names *n); /* ids so far: 0..count-1 */
 bool names_failed(const struct names *n);
 
 /* Where the call site of a stack stands: the node, and which of its frames. It is the innermost
- * frame of the program's own code; of a stack without one the innermost that is no allocator's, or
+ * frame of the program's own code; of a stack without one the innermost that no allocator calls, or
  * else the innermost at all. Returns its id, or NO_NAME for a stack without frames. */
 #define NO_NAME UINT32_MAX
 uint32_t names_site(struct names *n, uint32_t stack, uint32_t *node, uint32_t *position);
@@ -103,6 +103,10 @@ uint64_t names_search_end(const struct names_search *s);
 
 /* How many of the frames are shown: without the hidden ones at the outer end. */
 size_t names_shown(const struct names *n, const uint32_t *ids, size_t count);
+
+/* A frame that does not stand in tables: the look hides it, or it is of an interpreter, whose
+ * scripts have frames; after names_site has met it. */
+bool names_leaves_out(const struct names *n, uint32_t id);
 
 /* As analyse/ wants it. all_frames: wrappers are sites like others, and the frames of an
  * interpreter stand between those of its scripts. */

@@ -231,6 +231,16 @@ static int by_growth(const void *a, const void *b, void *arg)
     return x->tip < y->tip ? -1 : x->tip > y->tip;
 }
 
+uint32_t diff_call_site(const struct diff *d, uint32_t tip)
+{
+    struct names_search search = {.begun = false};
+    uint64_t found;
+    for (uint32_t at = tip; at; at = d->parent[at])
+        if (names_search(&search, &d->frame[at], at, &found))
+            return (uint32_t)found;
+    return (uint32_t)names_search_end(&search);
+}
+
 const struct name_frame *diff_grown_most(const struct diff *d, enum metric by)
 {
     int64_t most = 0;
@@ -242,10 +252,7 @@ const struct name_frame *diff_grown_most(const struct diff *d, enum metric by)
             tip = d->items[i].tip;
         }
     }
-    uint32_t at = tip;
-    while (at && d->frame[at].wrapper)
-        at = d->parent[at];
-    return at ? &d->frame[at] : tip ? &d->frame[tip] : NULL;
+    return tip ? &d->frame[diff_call_site(d, tip)] : NULL;
 }
 
 void diff_sort(struct diff *d, enum metric by)

@@ -57,6 +57,8 @@ void diff_sort(struct diff *d, enum metric by);
 /* now - old of a site or total. */
 int64_t diff_growth(const struct figures *old, const struct figures *now, enum metric by);
 
+/* Where the call site stands among the frames of a tip: one of d->frame[]; see names_site. */
+uint32_t diff_call_site(const struct diff *d, uint32_t tip);
 /* The frame at which a person would look first of the call site that grew most; NULL: none grew. */
 const struct name_frame *diff_grown_most(const struct diff *d, enum metric by);
 

@@ -62,17 +62,6 @@ static void side_line(const struct page *p, const char *what, const struct diff_
     buffer_release(&b);
 }
 
-/* The frame at which a person would look first; see names_first. */
-static uint32_t first_frame(const struct diff *d, uint32_t tip)
-{
-    struct names_search search = {.begun = false};
-    uint64_t found;
-    for (uint32_t at = tip; at; at = d->parent[at])
-        if (names_search(&search, &d->frame[at], at, &found))
-            return (uint32_t)found;
-    return (uint32_t)names_search_end(&search);
-}
-
 static void site(const struct page *p, const struct diff *d, const struct diff_site *s,
                  enum metric by, unsigned depth)
 {
@@ -90,7 +79,7 @@ static void site(const struct page *p, const struct diff *d, const struct diff_s
                       by == BY_ALLOCATED ? "calls" : "blocks");
     page_line(p, &b);
     buffer_release(&b);
-    uint32_t at = first_frame(d, s->tip);
+    uint32_t at = diff_call_site(d, s->tip);
     unsigned shown = 0, left = 0;
     for (; at; at = d->parent[at]) {
         if (shown == depth) {
@@ -266,8 +255,12 @@ void diff_json(FILE *out, const struct diff *d, struct symbols *symbols,
         const struct diff_site *s = &d->items[i];
         json_open_object(&j, NULL);
         json_open_array(&j, "frames");
-        for (uint32_t at = s->tip; at; at = d->parent[at]) {
+        const uint32_t call_site = diff_call_site(d, s->tip);
+        uint64_t inward = 0, behind = 0;
+        for (uint32_t at = s->tip; at; at = d->parent[at], behind++) {
             const struct name_frame *f = &d->frame[at];
+            if (at == call_site)
+                inward = behind;
             json_open_object(&j, NULL);
             json_text(&j, "function", f->function);
             json_text(&j, "file", f->file ? f->file : "");
@@ -279,6 +272,7 @@ void diff_json(FILE *out, const struct diff *d, struct symbols *symbols,
             json_close_object(&j);
         }
         json_close_array(&j);
+        json_number(&j, "call_site", inward);
         json_figures(&j, "old", &s->old);
         json_figures(&j, "new", &s->now);
         json_growth(&j, &s->old, &s->now);

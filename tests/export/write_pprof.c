@@ -55,9 +55,11 @@ int main(int argc, char **argv)
     for (uint64_t i = 0; i < sizeof allocating / sizeof *allocating; i++) {
         const uint64_t at[2] = {
             pprof_location(p, program, 0x400800 + i,
-                           &(struct pprof_line){.function = allocating[i], .allocates = true}, 1),
+                           &(struct pprof_line){.function = allocating[i]}, 1),
             pprof_location(p, program, 0x400900 + i,
                            &(struct pprof_line){.function = "wants_memory(a+b)", .line = 1}, 1)};
+        pprof_drop(p, allocating[i]);
+        pprof_keep(p, "wants_memory(a+b)");
         pprof_sample(p, at, 2, (int64_t[]){1, 1 << 24}, 2, NULL, 0);
     }
     for (long i = argc > 2 ? atol(argv[2]) : 0; i > 0; i--) {

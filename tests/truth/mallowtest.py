@@ -6,6 +6,7 @@ library only. Every test works in a folder of its own and cleans it up."""
 import glob
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -43,6 +44,25 @@ def victim(name):
     if not os.path.exists(path):
         raise unittest.SkipTest(f"SKIPPED, LOUDLY: {name} was not built (no compiler for it here?)")
     return path
+
+
+def source(name):
+    """Of a victim."""
+    return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "victims", name)
+
+
+def pythons():
+    """Commands of Python 3.12 or later that write a perf map."""
+    found = [shutil.which(f"python3.{minor}") for minor in range(12, 20)]
+    if shutil.which("pyenv"):
+        root = subprocess.run(["pyenv", "root"], capture_output=True, text=True).stdout.strip()
+        versions = os.path.join(root, "versions")
+        if root and os.path.isdir(versions):
+            found += [os.path.join(versions, v, "bin", "python3") for v in sorted(os.listdir(versions))
+                      if re.match(r"3\.(1[2-9])\.", v)]
+    check = "import sys; sys.exit(not (sys.version_info >= (3, 12) and sys.is_stack_trampoline_active()))"
+    return [p for p in found if p and os.path.exists(p) and
+            subprocess.run([p, "-X", "perf", "-c", check], capture_output=True).returncode == 0]
 
 
 class Run:

@@ -6,13 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from mallowtest import MALLOW, VICTIMS, Case, main, run, victim
-
-SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "victims")
-
-
-def source(name):
-    return os.path.abspath(os.path.join(SOURCES, name))
+from mallowtest import MALLOW, VICTIMS, Case, main, pythons, run, source, victim
 
 
 def lines(name):
@@ -20,20 +14,6 @@ def lines(name):
     with open(source(name)) as f:
         return {m.group(1): number for number, text in enumerate(f, 1)
                 if (m := re.search(r"(?://|#) SITE (\S+)", text))}
-
-
-def pythons():
-    """Commands of Python 3.12 or later that write a perf map."""
-    found = [shutil.which(f"python3.{minor}") for minor in range(12, 20)]
-    if shutil.which("pyenv"):
-        root = subprocess.run(["pyenv", "root"], capture_output=True, text=True).stdout.strip()
-        versions = os.path.join(root, "versions")
-        if root and os.path.isdir(versions):
-            found += [os.path.join(versions, v, "bin", "python3") for v in sorted(os.listdir(versions))
-                      if re.match(r"3\.(1[2-9])\.", v)]
-    check = "import sys; sys.exit(not (sys.version_info >= (3, 12) and sys.is_stack_trampoline_active()))"
-    return [p for p in found if p and os.path.exists(p) and
-            subprocess.run([p, "-X", "perf", "-c", check], capture_output=True).returncode == 0]
 
 
 class Names(Case):

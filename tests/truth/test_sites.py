@@ -3,15 +3,13 @@ import os
 import re
 import unittest
 
-from mallowtest import Case, VICTIMS, function_names, main, victim
-
-SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "victims")
+from mallowtest import Case, VICTIMS, function_names, main, source, victim
 
 
 def lines(name):
     """{word behind SITE: line number}"""
     found = {}
-    with open(os.path.join(SOURCES, name)) as f:
+    with open(source(name)) as f:
         for number, text in enumerate(f, 1):
             m = re.search(r"// SITE (\w+)", text)
             if m:

@@ -1,11 +1,13 @@
 // names.cpp - memory that a C++ developer knows by the line that asked for it, through the standard
 // library. Truth: tests/truth/test_names.py finds the lines by the words behind "SITE".
 #include <coroutine>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <unordered_map>
 #include <vector>
 
@@ -100,5 +102,8 @@ int main()
         keep[7] = new std::string(90000, 'x'); // SITE thread
     });
     t.join();
+    char c;
+    if (getenv("STAY") && read(0, &c, 1) < 0)
+        return 1;
     return 0;
 }

@@ -1,6 +1,8 @@
 # names.py - memory that a Python developer knows by the function that asked for it.
 # Truth: tests/truth/test_names.py finds the lines by the words behind "SITE".
 import json
+import os
+import sys
 
 keep = []
 
@@ -41,3 +43,5 @@ keep.append(twice())
 Parser().rows(20)
 keep.append(outer())
 keep.append(through_library())
+if "STAY" in os.environ:
+    sys.stdin.read(1)

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hint::black_box;
+use std::io::Read;
+use std::os::fd::FromRawFd;
 
 #[derive(Clone)]
 struct Row {
@@ -98,4 +100,8 @@ fn main() {
     );
     std::mem::forget(black_box(all));
     println!("{}", in_thread.join().unwrap());
+    if std::env::var_os("STAY").is_some() {
+        let mut input = std::mem::ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(0) });
+        input.read(&mut [0u8]).unwrap();
+    }
 }
