@@ -151,7 +151,7 @@ static int run(const struct command *self, const void *options, char **operands,
         command_warn(self, "%s", err.text);
         return EXIT_MALLOW_FAILED;
     }
-    if ((status = preflight(self, operands[0], o->force)))
+    if ((status = preflight(self, operands, o->force)))
         return status;
     if (f.with_count && inspect_program(operands[0], &found, &err)) {
         command_warn(self, "%s", err.text);

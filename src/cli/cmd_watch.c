@@ -155,7 +155,7 @@ static int check(struct watch_config *config, struct watching *w, struct watch_o
 }
 
 /* The library for a program, and whether it can be watched. 0, or an exit status. */
-static int prepare_program(const struct command *self, const char *program, bool force,
+static int prepare_program(const struct command *self, char *const program[], bool force,
                            char library[PATH_MAX])
 {
     struct error err = {0};
@@ -191,7 +191,7 @@ static int watch(const struct command *self, struct watch_config *config, char *
     options.pids = pids;
     options.pid_count = o->pids.count;
     if (operand_count)
-        status = prepare_program(self, operands[0], o->force, library);
+        status = prepare_program(self, operands, o->force, library);
     if (!status)
         status = watch_session(&w, &options);
     free(pids);

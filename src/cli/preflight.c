@@ -7,13 +7,13 @@
 
 enum { REASONS_MAX = 12 };
 
-int preflight(const struct command *self, const char *name, bool force)
+int preflight(const struct command *self, char *const argv[], bool force)
 {
     static struct inspect found;
     static struct inspect_reason reasons[REASONS_MAX];
     struct error err;
     size_t count = 0;
-    if (inspect_program(name, &found, &err)) {
+    if (inspect_command(argv, &found, &err)) {
         if (err.number != ENOENT && err.number != EACCES)
             return 0; /* it may still run; exec will say */
         command_warn(self, "%s", err.text);
@@ -25,7 +25,7 @@ int preflight(const struct command *self, const char *name, bool force)
                      *reasons[i].remedy ? "; " : "", reasons[i].remedy);
     if (verdict != INSPECT_IMPOSSIBLE || force)
         return 0;
-    command_warn(self, "'%s' was not run (--force runs it anyway)", name);
+    command_warn(self, "'%s' was not run (--force runs it anyway)", argv[0]);
     return EXIT_MALLOW_FAILED;
 }
 

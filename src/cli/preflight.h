@@ -5,10 +5,10 @@
 #include "cli/command.h"
 #include "inspect/inspect.h"
 
-/* Says on stderr what speaks against running `name` (found as execvp would) under a preloaded
+/* Says on stderr what speaks against running argv (argv[0] found as execvp would) under a preloaded
  * library. Returns 0 to go on, or the exit status; with force only what can never run is refused.
  */
-int preflight(const struct command *self, const char *name, bool force);
+int preflight(const struct command *self, char *const argv[], bool force);
 
 /* Finds the program as the shell would. Returns 0, or the exit status that a shell would use; said.
  */

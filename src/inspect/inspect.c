@@ -80,6 +80,12 @@ static int find(const char *name, struct inspect *r, struct error *err)
 
 /* ---- scripts ---- */
 
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 /* When the file starts with `#!`, puts its interpreter's path into `out` and returns true. */
 static bool script_interpreter(int fd, char out[PATH_MAX])
 {
@@ -96,8 +102,7 @@ static bool script_interpreter(int fd, char out[PATH_MAX])
     memcpy(out, p, length);
     out[length] = 0;
     /* `#!/usr/bin/env NAME` (or `env -S NAME`) runs what env finds. */
-    const char *base = strrchr(out, '/');
-    if (strcmp(base ? base + 1 : out, "env") != 0)
+    if (strcmp(base_name(out), "env") != 0)
         return true;
     p += length;
     for (;;) {
@@ -216,7 +221,7 @@ static void read_dynamic(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, st
             continue;
         if (dyn.d_tag == DT_NEEDED)
             look_at_needed(text, r);
-        else if (!strncmp(text, "ld-linux", 8) || !strncmp(text, "ld-musl", 7))
+        else if (!strncmp(text, "ld-linux", 8))
             r->is_loader = true;
     }
 }
@@ -272,9 +277,20 @@ static void read_elf(int fd, struct inspect *r)
     read_segments(elf, fd, r);
     read_sections(elf, r);
     r->is_static = !*r->interpreter && !r->is_loader;
-    const char *base = strrchr(r->interpreter, '/');
-    r->is_musl = !strncmp(base ? base + 1 : r->interpreter, "ld-musl", 7);
+    r->is_musl = !strncmp(base_name(r->interpreter), "ld-musl", 7);
     elf_end(elf);
+}
+
+/* musl's loader is its C library as well, and only its name says so. */
+static void be_musls_loader(struct inspect *r)
+{
+    const char *name = base_name(r->path);
+    if (!r->is_elf || *r->interpreter || !r->exports_malloc ||
+        (strncmp(name, "ld-musl", 7) != 0 && strcmp(name, "libc.so") != 0))
+        return;
+    r->is_loader = r->is_musl = true;
+    r->is_static = false;
+    snprintf(r->interpreter, sizeof r->interpreter, "%s", r->path);
 }
 
 /* ---- all together ---- */
@@ -306,6 +322,7 @@ int inspect_program(const char *name, struct inspect *result, struct error *err)
         if (!script) {
             result->is_secure = gains_privileges(fd);
             read_elf(fd, result);
+            be_musls_loader(result);
         } else if (!*result->script)
             strcpy(result->script, result->path);
         close(fd);
@@ -314,4 +331,46 @@ int inspect_program(const char *name, struct inspect *result, struct error *err)
         if (depth == SCRIPTS_MAX)
             return refuse(err, ELOOP, name, "too many scripts that run scripts");
     }
+}
+
+/* ---- programs that a loader is given ---- */
+
+/* The first of a loader's arguments that is neither an option nor the value of one; NULL: none. */
+static const char *loaded_by(char *const arguments[])
+{
+    static const char *const with_value[] = {
+        "--library-path",         "--preload",           "--audit", "--argv0", "--inhibit-rpath",
+        "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask", NULL};
+    for (char *const *a = arguments; *a; a++) {
+        if ((*a)[0] != '-' || (*a)[1] != '-')
+            return *a;
+        if ((*a)[2] == 0) /* "--" is the end of musl's options */
+            return a[1];
+        if (one_of(*a, with_value) && !*++a)
+            break;
+    }
+    return NULL;
+}
+
+int inspect_command(char *const argv[], struct inspect *result, struct error *err)
+{
+    struct error ignored;
+    if (inspect_program(argv[0], result, err))
+        return -1;
+    const char *program = result->is_loader ? loaded_by(argv + 1) : NULL;
+    if (!program || !strchr(program, '/')) /* else it looks among libraries */
+        return 0;
+    const int fd = program_open(program, &ignored);
+    if (fd < 0)
+        return 0; /* the loader will say */
+    static struct inspect loader;
+    loader = *result;
+    inspect_open(fd, result);
+    close(fd);
+    result->is_secure = false;
+    result->is_musl = loader.is_musl;
+    snprintf(result->path, sizeof result->path, "%s", program);
+    strcpy(result->script, loader.script);
+    strcpy(result->interpreter, loader.path);
+    return 0;
 }

@@ -48,6 +48,11 @@ struct inspect {
  * neither ELF nor a script is not an error: is_elf stays false. */
 int inspect_program(const char *name, struct inspect *result, struct error *err);
 
+/* The same of a command, which ends with NULL. Where argv[0] is a dynamic loader, the findings are
+ * of the program that it loads, as far as its arguments say which: no user gains privileges by it,
+ * and the loader is its interpreter. */
+int inspect_command(char *const argv[], struct inspect *result, struct error *err);
+
 /* The facts that an open file holds about itself, as after inspect_program, without path and
  * script. */
 void inspect_open(int fd, struct inspect *result);

@@ -85,7 +85,8 @@ static void judge_allocators(const struct inspect *r, struct verdicts *v)
             "use Go's own profiler for the Go heap, 'mallow probe rss' and 'faults' for its pages",
             "it is a Go program, whose own heap does not come from malloc%s",
             r->is_static ? "" : "; only C code is seen");
-    if (r->is_static)
+    if (r->is_static ||
+        r->is_loader) /* a loader's malloc is for itself, until it has loaded another */
         return;
     if (r->exports_malloc)
         add(v, INSPECT_LIMITED,

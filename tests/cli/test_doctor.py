@@ -14,6 +14,12 @@ C_MAIN = "int main(void) { return 0; }\n"
 C_MALLOC = ("#include <stddef.h>\nstatic char room[4096]; static size_t used;\n"
             "void *malloc(size_t n) { void *p = room + used; used += n; return p; }\n"
             "void free(void *p) { (void)p; }\n" + C_MAIN)
+C_CALLS = "#include <stdlib.h>\nint main(void) { for (int i = 0; i < 100; i++) if (!malloc(1000)) return 1; return 0; }\n"
+C_LOADER = """__asm__(".globl begin\\nbegin:\\n"
+        "mov (%rsp), %rcx\\nlea 8(%rsp), %rsi\\nlea 8(%rsi, %rcx, 8), %rdx\\nlea path(%rip), %rdi\\n"
+        "mov $59, %eax\\nsyscall\\nmov $99, %edi\\nmov $60, %eax\\nsyscall\\n"
+        "path: .asciz \\"/lib64/ld-linux-x86-64.so.2\\"\\n");
+"""
 
 
 class Doctor(unittest.TestCase):
@@ -98,6 +104,47 @@ class Doctor(unittest.TestCase):
         self.assertIn("its own malloc", self.reasons(found))
         found = self.examine(self.build(C_MALLOC, "-fno-builtin", "-fvisibility=hidden"))
         self.assertEqual(found["verdict"], "limited")
+
+    def loader(self, name):
+        """A loader that exports malloc, as glibc's does before 2.32, and leaves its work to the machine's."""
+        source = self.path("loader.c")
+        with open(source, "w", encoding="ascii") as f:
+            f.write("void *malloc(unsigned long n) { return (void *)n; }\n" + C_LOADER)
+        out = self.path(name)
+        subprocess.run(["cc", "-x", "c", source, "-o", out, "-shared", "-fPIC", "-O1", "-fno-builtin", "-nostdlib", "-Wl,-e,begin",
+                        "-Wl,-soname," + name], check=True)
+        return out
+
+    def test_a_loader(self):
+        """Its malloc is for itself."""
+        loader = self.loader("ld-linux-x86-64.so.2")
+        self.assertEqual(self.examine(loader)["reasons"], [])
+        found = self.examine(self.loader("ld-musl-x86_64.so.1"))
+        self.assertFalse(found["static"])
+        self.assertIn("it runs on musl", self.reasons(found))
+
+    def test_a_program_behind_a_loader(self):
+        """What is said is of the program that is loaded."""
+        loader = self.loader("ld-linux-x86-64.so.2")
+        libraries = self.path("none")
+        for options in ([], ["--library-path", libraries], ["--argv0", "other", "--inhibit-cache"]):
+            plain = self.build(C_CALLS, "-fno-builtin")
+            os.chmod(plain, 0o644)  # it is read, not executed
+            out = mallow("record", "-o", self.path("r.mlw"), "--", loader, *options, plain)
+            self.assertEqual(out.returncode, 0, out.stderr)
+            self.assertEqual([line for line in out.stderr.splitlines() if "recorded 100 calls" not in line and "next: " not in line], [])
+            own = self.build(C_MALLOC, "-fno-builtin", "-rdynamic")
+            err = mallow("record", "-o", self.path("r.mlw"), "--", loader, *options, own).stderr
+            self.assertIn(f"{own}: it brings its own malloc inside the executable", err)
+        out = mallow("record", "-o", self.path("r.mlw"), "--", loader, self.build(C_MAIN, "-static"))
+        self.assertEqual(out.returncode, 125)
+        self.assertIn("it is statically linked", out.stderr)
+        out = mallow("record", "-o", self.path("r.mlw"), "--", loader, self.path("absent"))
+        self.assertEqual(out.returncode, 127)
+        self.assertNotIn("its own malloc", out.stderr)
+        out = mallow("record", "-o", self.path("r.mlw"), "--", self.loader("ld-musl-x86_64.so.1"), "--", self.build(C_MAIN))
+        self.assertEqual(out.returncode, 125)
+        self.assertIn("it runs on musl", out.stderr)
 
     def test_a_bundled_allocator(self):
         found = self.examine(self.build("void *_rjem_malloc(unsigned long n) { return (void *)n; }\n" + C_MAIN))
