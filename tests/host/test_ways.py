@@ -226,6 +226,17 @@ class Ways(Case):
                 self.go(p, "plain")
                 self.leave(p)
 
+    def test_one_that_starts(self):
+        """An allocator that maps its memory in its constructor cannot serve then: nothing is allocated in that mapping."""
+        env = {"LD_PRELOAD": victim("unready.so")}
+        alone = run([victim("hello")], env=env)
+        self.assertEqual((alone.rc, alone.err), (33, b""))
+        for command in (["record", "-o", self.file], ["watch"], ["watch", "--guard", "all"]):
+            r = run([MALLOW, *command, "--", victim("hello")], env=env)
+            self.assertEqual(r.rc, 33, (command, r.err))
+            self.assertIn(alone.out, r.out)
+            self.assertNotIn(b"unready", r.err)
+
 
 if __name__ == "__main__":
     main()

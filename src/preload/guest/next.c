@@ -314,7 +314,7 @@ static int visit_module(struct dl_phdr_info *info, size_t size, void *arg)
 
 static void learn_facts(void)
 {
-    next_facts.dl_find_object = dlsym(RTLD_DEFAULT, "_dl_find_object");
+    next_facts.dl_find_object = module_behind("_dl_find_object");
     void **end = (void **)dlsym(RTLD_DEFAULT, "__libc_stack_end");
     next_facts.stack_end = end ? *end : 0;
     bool replaced = false;
@@ -378,10 +378,12 @@ static bool leads_by_version(void)
     return either[1] && either[0] != either[1] && dl_iterate_phdr(visit_either, either) == 2;
 }
 
+/* dlsym allocates to say that a symbol is missing. The first call of ours may come from within the
+ * allocator behind us, while it makes itself ready (mimalloc maps memory then) and cannot serve. */
 static void find(enum next_found when)
 {
 #define FIND(result, name, parameters, arguments, kind, found, boot, missing)                      \
-    if ((found) == when)                                                                           \
+    if ((found) == when && (when != NEXT_NEW || module_behind(#name)))                             \
         real.name = (__typeof__(real.name))(uintptr_t)(by_version ? dlvsym(RTLD_NEXT, #name,       \
                                                                            version_of(#name))      \
                                                                   : dlsym(RTLD_NEXT, #name));
@@ -429,15 +431,9 @@ bool next_resolve(void)
     next.realloc = boot_used ? mixed_realloc : real.realloc;
     next.free = boot_used ? mixed_free : real.free;
     find(NEXT_LATER);
+    find(NEXT_NEW);
     find_mappings();
     learn_facts();
-    /* a glibc that has none is not asked: what dlsym allocates for its answer would move the
-     * program's heap by 128 bytes */
-    const struct glibc_version *known = glibc_of(next_facts.glibc_minor);
-    if (!next_facts.glibc || !known || known->free_sized) {
-        find(NEXT_NEW);
-        find(NEXT_FIRST); /* once more: frees that text, unrecorded as it was made */
-    }
     find_stand_ins();
     find_later();
     struct next_functions chosen = real;
