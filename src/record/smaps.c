@@ -285,7 +285,8 @@ static void add_file(const struct mapping *m, uint64_t rss, const struct code_fi
 }
 
 /* Adds the mapping to the kind that it is of. before, next: the mappings before and behind it, or
- * NULL. *private_left: bytes of the recorder's scattered memory that were not found yet. */
+ * NULL. *private_left: bytes of the recorder's scattered mappings that were not found yet; a longer
+ * one is the program's. */
 static void classify(const struct mapping *m, const struct mapping *before,
                      const struct mapping *next, const struct smaps_hints *h,
                      const struct code_files *code, struct mlw_split *s, uint64_t *private_left)
@@ -336,12 +337,9 @@ static void classify(const struct mapping *m, const struct mapping *before,
                  (!stacks && (is_thread_stack(m, h) || is_guarded_stack(m, before))))
             s->stacks += rss;
         else {
-            uint64_t ours = !m->no_reserve || !m->no_dump ? 0
-                            : rss < *private_left         ? rss
-                                                          : *private_left;
-            *private_left -= ours;
-            s->recorder += ours;
-            s->anonymous += rss - ours;
+            const bool ours = m->no_reserve && m->no_dump && m->end - m->start <= *private_left;
+            *private_left -= ours ? m->end - m->start : 0;
+            *(ours ? &s->recorder : &s->anonymous) += rss;
         }
     } else if (m->name[0] == '/')
         add_file(m, rss, code, s);

@@ -36,9 +36,9 @@ struct smaps_hints {
     uint64_t (*present)(void *arg, uint64_t start, uint64_t end);
     void *present_arg;
     uint64_t session_inode; /* of the shared memory, when it has no name of its own; 0: it has */
-    uint64_t private_bytes; /* the recorder's own: found among anonymous mappings without
-                               reservation (MAP_NORESERVE) that no core has (MADV_DONTDUMP). Not
-                               all of it is touched: of other mappings it would take too much */
+    uint64_t private_bytes; /* of the recorder's own mappings: found among anonymous ones without
+                              reservation (MAP_NORESERVE) that no core has (MADV_DONTDUMP), and
+                              that are no longer */
 };
 
 /* Splits the text of a smaps file. The kinds, and pages given back lazily, add up to `rss` of

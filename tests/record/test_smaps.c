@@ -147,8 +147,12 @@ static void test_own_memory(void **state)
     add(text, "7f3000200000-7f3000300000", "rw-p", "", 100, 0, "ac");
     struct smaps_hints hints = {.private_bytes = 300 * KIB};
     struct mlw_split s = split_of(text, &hints, NULL);
-    assert_int_equal(s.recorder, 300 * KIB); /* never more than it has */
-    assert_int_equal(s.anonymous, 800 * KIB);
+    assert_int_equal(s.recorder, 0); /* it has less */
+    assert_int_equal(s.anonymous, 1100 * KIB);
+    hints.private_bytes = 1 << 20;
+    s = split_of(text, &hints, NULL);
+    assert_int_equal(s.recorder, 1000 * KIB);
+    assert_int_equal(s.anonymous, 100 * KIB);
     /* the program's own, without reservation; an arena that the recorder's memory lies below */
     *text = 0;
     add(text, "7f3000000000-7f3000100000", "rw-p", "", 1000, 0, "nr");

@@ -91,6 +91,14 @@ static void reserve(void)
         p[i * 1000] = 1;
 }
 
+/* Without reservation, and in no core: as the recorder's own memory is. */
+static void unsaved(void)
+{
+    char *p = map(64 * MB, OWN | MAP_NORESERVE, -1);
+    succeed(madvise(p, 64 * MB, MADV_DONTDUMP));
+    touch(p, 20 * MB);
+}
+
 static void device(void)
 {
     const int fd = open("/dev/zero", O_RDWR);
@@ -249,7 +257,7 @@ int main(int argc, char **argv)
                  {"break", own_break},     {"break-syscall", break_by_syscall},
                  {"needless", not_needed}, {"fork", before_fork},
                  {"exec", executes},       {"library", library},
-                 {"table", table}};
+                 {"table", table},         {"unsaved", unsaved}};
     if (argc < 3)
         return 2;
     place = argv[2];

@@ -35,6 +35,7 @@ KINDS = {
     "fork": {"live": 40, "untouched": -30},
     "exec": {"live": 20},
     "library": {},
+    "unsaved": {"mappings": 20},  # before: 4 of it the recorder's
     "table": {"code_and_data": 30},  # before: mappings
 }
 
