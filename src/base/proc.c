@@ -241,6 +241,13 @@ unsigned proc_status_numbers(const char *text, const char *name, unsigned long *
     return n;
 }
 
+bool proc_is_hidden(pid_t pid)
+{
+    char text[8]; /* its directory may be found, and nothing in it */
+    return pid > 0 && proc_read(pid, "stat", text, sizeof text) < 0 && errno == ENOENT &&
+           (!kill(pid, 0) || errno == EPERM);
+}
+
 bool proc_is_zombie(pid_t pid)
 {
     char status[8192];

@@ -89,6 +89,13 @@ unsigned proc_status_numbers(const char *text, const char *name, unsigned long *
 /* Whether the process has ended and was not waited for: its first thread has, and there is no
  * other. */
 bool proc_is_zombie(pid_t pid);
+/* There is such a process, and /proc does not show it: it is mounted with the option hidepid, and
+ * the process is another user's. To be asked where it was not found. */
+bool proc_is_hidden(pid_t pid);
+/* For a message, with the process id. */
+#define PROC_HIDDEN                                                                                \
+    "process %d is there, and /proc hides it (it is mounted with hidepid): be root, or in the "    \
+    "group that its option gid names"
 /* It is one, or there is no such process. */
 bool proc_has_ended(pid_t pid);
 /* The same of the process of a pidfd. */

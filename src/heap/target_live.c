@@ -268,6 +268,8 @@ static int why_not(const struct handle *h, int number, struct error *err)
 {
     const uint32_t pid = (uint32_t)h->pid;
     struct proc_stat stat;
+    if (number == ESRCH && proc_is_hidden(h->pid))
+        return error_set(err, ERROR_SYSTEM, PROC_HIDDEN, (int)pid);
     if (number == ESRCH)
         return error_set(err, ERROR_SYSTEM, "there is no process %" PRIu32, pid);
     if (proc_stat((pid_t)pid, &stat) && (stat.state == 'Z' || stat.state == 'X'))

@@ -226,6 +226,8 @@ int refuse_trace(pid_t pid, int number, struct error *err)
     const ssize_t n = fd >= 0 ? read(fd, scope, sizeof scope - 1) : -1;
     if (fd >= 0)
         close(fd);
+    if (number == ESRCH && proc_is_hidden(pid))
+        return error_set(err, ERROR_SYSTEM, PROC_HIDDEN, (int)pid);
     if (number == ESRCH)
         return error_set(err, ERROR_USAGE, "there is no process %d any more", (int)pid);
     if (number == EPERM && n > 0 && *scope != '0')

@@ -548,8 +548,11 @@ struct outside *outside_new(const struct outside_options *o, struct error *err)
     }
     identify(s, p);
     if (!read_resident(p, &p->last)) {
-        error_set(err, ERROR_UNSUPPORTED, "process %u has ended, or has no memory of its own",
-                  o->pid);
+        if (proc_is_hidden((pid_t)o->pid))
+            error_set(err, ERROR_UNSUPPORTED, PROC_HIDDEN, (int)o->pid);
+        else
+            error_set(err, ERROR_UNSUPPORTED, "process %u has ended, or has no memory of its own",
+                      o->pid);
         outside_free(s);
         return NULL;
     }

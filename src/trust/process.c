@@ -60,6 +60,13 @@ static bool parse(struct trust_process *p, const char *status, const char *stat)
     return true;
 }
 
+static int refuse_hidden(pid_t pid, struct error *err)
+{
+    error_set(err, ERROR_SYSTEM, PROC_HIDDEN, (int)pid);
+    err->number = EACCES;
+    return -1;
+}
+
 int trust_process(pid_t pid, struct trust_process *p, struct error *err)
 {
     char path[64];
@@ -70,6 +77,8 @@ int trust_process(pid_t pid, struct trust_process *p, struct error *err)
     if (dir < 0) {
         if (pid > 0 && errno != ENOENT)
             return error_system(err, "cannot look at process %d", (int)pid);
+        if (proc_is_hidden(pid))
+            return refuse_hidden(pid, err);
         error_set(err, ERROR_SYSTEM, "there is no process %d", (int)pid);
         err->number = ESRCH;
         return -1;
@@ -84,6 +93,8 @@ int trust_process(pid_t pid, struct trust_process *p, struct error *err)
         return 0;
     if (!seen)
         return error_prefix(err, "process %d", (int)pid);
+    if (proc_is_hidden(pid))
+        return refuse_hidden(pid, err);
     error_set(err, ERROR_SYSTEM, "there is no process %d any more", (int)pid);
     err->number = ESRCH;
     return -1;

@@ -273,6 +273,27 @@ class Namespaces(Case):
         for name in ("plain", "user", "user, pid and proc"):
             self.one(name, kill=True, user=NOBODY)
 
+    @unittest.skipIf(os.geteuid(), "SKIPPED, LOUDLY: only root can mount /proc, and become somebody else")
+    def test_of_another_user_and_hidden(self):
+        """By the option hidepid of /proc: the process is there, and what was said is that there is none."""
+        p = subprocess.Popen(["sleep", "1000"])
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        hidden = ["unshare", "-m", "sh", "-c", 'mount -t proc -o hidepid=2 proc /proc && cd / && exec setpriv --reuid 65534 --regid 65534 '
+                  '--clear-groups "$@"', "sh"]
+        shown = [*hidden]
+        shown[4] = shown[4].replace("hidepid=2", "hidepid=0")
+        for command in (["watch", "-p", p.pid], ["record", "--how", "inject", "-o", self.file, "-p", p.pid], ["heap", p.pid],
+                        ["control", p.pid, "sync"]):
+            r = run([*hidden, MALLOW, *command])
+            self.assertEqual(r.rc, 1, r.err)
+            self.assertIn(b"process %d is there, and /proc hides it" % p.pid, r.err, command)
+            self.assertNotIn(b"no process", r.err)
+            self.assertNotIn(b"hides it", run([*shown, MALLOW, *command]).err, command)
+        p.kill()
+        p.wait()
+        self.assertIn(b"there is no process", run([*hidden, MALLOW, "heap", p.pid]).err)
+
 
 if __name__ == "__main__":
     main()

@@ -27,7 +27,7 @@ BY_ID = {
     },
     "files of /proc as text, which is a claim and is checked against the handle": {
         "base/proc.h": "proc_open proc_open_memory proc_stream proc_link proc_read proc_called proc_maps_open proc_stat proc_proportional_bytes proc_environ proc_has_ended "
-                       "proc_is_zombie",
+                       "proc_is_zombie proc_is_hidden",
         "base/present.h": "present_open",
         "record/smaps.h": "smaps_read",
         "watch/maps.h": "maps_read maps_has",
