@@ -30,6 +30,14 @@ const char *cmdline_name(const char *exe, const char *const *command)
     return called ? command[0] : "?";
 }
 
+bool cmdline_is_same(const char *const *now, const char *const *command)
+{
+    for (; *now && *command; now++, command++)
+        if (strcmp(*now, *command) != 0)
+            return !now[1] && !strncmp(*now, *command, strlen(*now)); /* the last may be cut */
+    return !*now;
+}
+
 /* Where the text begins without the directory of its program. */
 static const char *brief_title(const char *exe, const char *title)
 {

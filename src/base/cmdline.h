@@ -18,6 +18,10 @@
 /* The program wrote a text of its own over its arguments. */
 bool cmdline_is_title(const char *exe, const char *const *command);
 
+/* The arguments as they stand now, of which some may be missing at the end, are those that the
+ * program was started with. */
+bool cmdline_is_same(const char *const *now, const char *const *command);
+
 /* The last part of the path by which the program was called: behind a link is a file of another
  * name. Of a title, that of the file `exe`. "?": neither is known. Into the arguments. */
 const char *cmdline_name(const char *exe, const char *const *command);

@@ -495,6 +495,13 @@ void rows_note(struct rows *r, uint32_t image, const char *note)
     tlv_text(&r->parts[image].notes, MLW_TLV_NOTE, note);
 }
 
+void rows_called(struct rows *r, uint32_t image, const char *arguments, size_t bytes,
+                 const char *comm)
+{
+    tlv(&r->parts[image].notes, MLW_TLV_TITLE, arguments, bytes);
+    tlv_text(&r->parts[image].notes, MLW_TLV_COMM, comm);
+}
+
 static void write_end(struct rows *r, uint32_t image)
 {
     struct part *p = &r->parts[image];

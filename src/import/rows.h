@@ -78,6 +78,10 @@ void rows_resident(struct rows *r, uint32_t image, uint64_t time_ns, const struc
 void rows_split(struct rows *r, uint32_t image, uint64_t time_ns, const struct mlw_split *k);
 uint64_t rows_calls(const struct rows *r);
 void rows_flush(struct rows *r); /* all that there is so far goes to the file */
+/* What an image was called when it was last looked at: its arguments, pieces that end with a NUL
+ * each, and the kernel's name of it. Once, at any time before its end is written. */
+void rows_called(struct rows *r, uint32_t image, const char *arguments, size_t bytes,
+                 const char *comm);
 /* The image ended (enum mlw_end_how; status as of waitpid, or 0): nothing more comes of it. Those
  * of which this is not said end with the file, by an exit. */
 void rows_end(struct rows *r, uint32_t image, uint64_t time_ns, uint32_t how, uint32_t status);

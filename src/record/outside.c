@@ -14,6 +14,7 @@
 
 #include "base/index.h"
 #include "base/array.h"
+#include "base/cmdline.h"
 #include "base/proc.h"
 #include "record/smaps.h"
 #include "trace/trace.h"
@@ -27,6 +28,8 @@
 #define FASTEST_NS     (10 * MS_NS)
 #define IDLE_NS        (100 * MS_NS)
 #define ARGUMENTS      (64u << 10)
+#define TITLE          1024u
+#define CALLED_NS      (100 * MS_NS) /* between two looks at what it is called */
 
 struct numbers { /* of the kernel's ids */
     struct number {
@@ -45,6 +48,10 @@ struct process {
     struct numbers threads, stacks, nodes, modules;
     char *exe, *arguments;
     size_t argument_bytes;
+    char title[TITLE]; /* its arguments when it was last looked at; cut */
+    size_t title_bytes;
+    char comm[CMDLINE_COMM_BYTES];
+    uint64_t called_ns;
     int statm;
     struct trust_process who; /* pid 0: it had ended when it was looked at */
     struct mlw_resident last;
@@ -268,6 +275,8 @@ static void end(struct outside *s, struct process *p, uint64_t time_ns, enum mlw
         s->lost_stacks += p->lost_stacks;
     }
     write_split(s, p);
+    if (p->title_bytes && p->called_ns <= time_ns) /* else it is what the next program is called */
+        rows_called(s->rows, p->image, p->title, p->title_bytes, p->comm);
     rows_end(s->rows, p->image, since_start(s, time_ns), how, status);
     release(p);
 }
@@ -490,6 +499,21 @@ static void look_at_split(struct outside *s, struct process *p, uint64_t now_ns)
     write_split(s, p);
 }
 
+/* Title and name as they are now. What another program or process may have said by then is left. */
+static void look_called(struct process *p, uint64_t now_ns)
+{
+    char text[sizeof p->title], comm[sizeof p->comm];
+    if (!p->who.pid || (p->called_ns && now_ns - p->called_ns < CALLED_NS))
+        return;
+    p->called_ns = now_ns;
+    const size_t n = proc_called(p->who.pid, text, sizeof text, comm, sizeof comm);
+    if (!n || !trust_process_lives(&p->who))
+        return;
+    memcpy(p->title, text, n);
+    p->title_bytes = n;
+    memcpy(p->comm, comm, sizeof comm);
+}
+
 static void sample(struct outside *s, struct process *p, uint64_t now_ns)
 {
     struct mlw_resident now;
@@ -500,6 +524,7 @@ static void sample(struct outside *s, struct process *p, uint64_t now_ns)
     if (!same)
         rows_resident(s->rows, p->image, since_start(s, now_ns), &now);
     p->last = now;
+    look_called(p, now_ns);
     look_at_split(s, p, now_ns);
     if (!s->o->sample_interval_ns)
         p->sample_ns = !same ? FASTEST_NS : p->sample_ns * 2 > IDLE_NS ? IDLE_NS : p->sample_ns * 2;
@@ -576,6 +601,7 @@ void outside_begin(struct outside *s, struct rows *rows, const struct probe_resu
         else
             rows_process(rows, &d);
         rows_resident(rows, p->image, 0, &p->last);
+        look_called(p, start_ns);
         look_at_split(s, p, start_ns);
     }
 }

@@ -53,9 +53,10 @@ static void begin(struct json *j, const struct watch_process *p, const char *kin
         json_text(j, NULL, *c);
     json_close_array(j);
     struct buffer title = {0};
+    const bool changed = p->title && !cmdline_is_same(p->title, p->stacks.image.command);
     cmdline_append(&title, p->stacks.image.exe, p->title, false);
     json_text(j, "name", watch_process_name(p));
-    json_text(j, "title", p->title ? buffer_text(&title) : NULL);
+    json_text(j, "title", changed ? buffer_text(&title) : NULL);
     json_text(j, "comm", *p->comm ? p->comm : NULL);
     buffer_release(&title);
     json_number(j, "period_bytes", watch_period(p, false));

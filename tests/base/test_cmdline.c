@@ -41,6 +41,30 @@ static const struct row rows[] = {
     {"", TEXT("a/b"), "b", "a/b", "b"},
 };
 
+static void test_same(void **state)
+{
+    static const struct {
+        const char *now;
+        size_t now_bytes;
+        const char *command;
+        size_t command_bytes;
+        bool same;
+    } all[] = {
+        {TEXT("a\0b\0"), TEXT("a\0b\0"), true},     {TEXT("a\0b\0"), TEXT("a\0c\0"), false},
+        {TEXT("a\0b"), TEXT("a\0bcd\0e\0"), true},  {TEXT("a\0\0"), TEXT("a\0\0"), true},
+        {TEXT("a b\0\0"), TEXT("a\0b\0"), false},   {TEXT("a\0b\0c\0"), TEXT("a\0b\0"), false},
+        {TEXT("ab\0b\0"), TEXT("abc\0b\0"), false}, {TEXT("a: idle\0"), TEXT("a\0"), false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const char **now = cmdline_split(all[i].now, all[i].now_bytes);
+        const char **command = cmdline_split(all[i].command, all[i].command_bytes);
+        assert_int_equal(cmdline_is_same(now, command), all[i].same);
+        free(now);
+        free(command);
+    }
+}
+
 static void test_rows(void **state)
 {
     (void)state;
@@ -83,6 +107,7 @@ static void test_renamed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_renamed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_same),
+                                       cmocka_unit_test(test_renamed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,6 +114,29 @@ class Attach(Case):
     def test_until_it_ends(self):
         self.whole("attach_victim")
 
+    def test_what_it_is_called(self):
+        """As it was last looked at; titles are written over the arguments."""
+        title = "worker: of session 7"
+        p = self.start("titled_victim", "padding, since titles are no longer than arguments")
+        m = self.record(p)
+        p.stdin.write(f"title {title}\nname worker/7\n".encode())
+        p.stdin.flush()
+        self.assertEqual(p.stdout.readline() + p.stdout.readline(), b"\n\n")
+        time.sleep(0.3)  # what was looked at before counts no longer
+        then = self.reads_of(m)
+        while self.reads_of(m) < then + 20:
+            time.sleep(0.05)
+        p.stdin.close()
+        self.ended(m)
+        process = self.report()
+        self.assertEqual((process["title"], process["comm"]), (title, "worker/7"))
+        self.assertTrue(process["command"][0].endswith("titled_victim"))
+
+    @staticmethod
+    def reads_of(m):
+        with open(f"/proc/{m.pid}/io", encoding="ascii") as f:
+            return int(next(line for line in f if line.startswith("syscr")).split()[1])
+
     def test_static_program(self):
         self.whole("attach_victim_static")
 

@@ -79,7 +79,7 @@ class Called(unittest.TestCase):
         p = self.start("watch", "--period", "1", "--every", "1s", "--old", "1ms", "--json")
         first = json.loads(p.stdout.readline())
         self.assertEqual((first["name"], first["title"], first["comm"]),
-                         ("called-so", " ".join(a or "''" for a in self.command[1:]), "called-so"))
+                         ("called-so", None, "called-so"))
         self.assertEqual(first["command"], self.command[1:])
         p.stdin.write(f"title {TITLE}\nname worker/7\n")
         p.stdin.flush()
