@@ -28,9 +28,10 @@ HIDDEN const struct binding *entry_bindings(unsigned *count);
 /* An entry, declared for its address. */
 #define ENTRY_ADDRESS(name)                 extern const char entry_##name[] HIDDEN;
 #define ENTRY_ADDRESS_OF(result, name, ...) ENTRY_ADDRESS(name)
-/* An element of that list, of a function of the allocator: its entry is entry_NAME. */
+/* An element of that list, of a function of the allocator: its entry is entry_NAME. One for which
+ * ours may stand is not compared with what the program's calls lead to. */
 #define BINDING_OF(result, name, parameters, arguments, kind, found, boot, missing)                \
-    {#name, entry_##name, (found) == NEXT_NEVER ? 0 : (void **)&next.name, (found) == NEXT_FIRST},
+    {#name, entry_##name, (found) >= NEXT_NEW ? 0 : (void **)&next.name, (found) == NEXT_FIRST},
 
 enum bindings_where {
     BINDINGS_FIRST,  /* the first definitions in the search order: of a library that has no place in

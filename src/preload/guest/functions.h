@@ -62,7 +62,7 @@
 enum next_found {
     NEXT_FIRST, /* all have it: a missing one would make dlsym allocate */
     NEXT_LATER,
-    NEXT_NEW,  /* many have none: dlsym is not asked then */
+    NEXT_NEW,  /* many have none: dlsym is not asked then, and glibc's is not taken */
     NEXT_NEVER /* ours is better */
 };
 

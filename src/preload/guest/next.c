@@ -160,8 +160,8 @@ static size_t mixed_usable(void *p)
     return boot_owns(p) ? boot_usable(p) : real.malloc_usable_size(p);
 }
 
-/* Functions that an older C library lacks; reallocarray always, because glibc's calls realloc by
- * its public name and so would be recorded twice. */
+/* Functions that an older C library lacks; reallocarray always, and free_sized with glibc's malloc,
+ * because glibc's call realloc and free by their public names and so would be recorded twice. */
 static void missing_free_sized(void *p, size_t size)
 {
     (void)size;
@@ -391,6 +391,17 @@ static void find(enum next_found when)
 #undef FIND
 }
 
+/* The C library has free_sized since 2.43, which is found behind an allocator that has none as
+ * well: it is free() by its public name, and would be recorded twice. */
+static void keep_own(void)
+{
+    const uint64_t bytes = next_facts.glibc ? 0 : next_facts.end - next_facts.start;
+    if ((uint64_t)real.free_sized - next_facts.start >= bytes)
+        real.free_sized = 0;
+    if ((uint64_t)real.free_aligned_sized - next_facts.start >= bytes)
+        real.free_aligned_sized = 0;
+}
+
 static void find_mappings(void)
 {
 #define FIND(result, name, parameters, ...)                                                        \
@@ -434,6 +445,7 @@ bool next_resolve(void)
     find(NEXT_NEW);
     find_mappings();
     learn_facts();
+    keep_own();
     find_stand_ins();
     find_later();
     struct next_functions chosen = real;
