@@ -208,10 +208,13 @@ static void add_thresholds(struct finding *f)
     /* small blocks alone would have needed no more than they ever had at once */
     const uint64_t low = less(e->heap_bytes, p->large_bytes + p->small_most_bytes),
                    high = least(whole, p->large_most_bytes),
-                   tops = less(f->tops, p->arena_count * TRIM_BYTES);
+                   tops = less(f->tops, p->arena_count * TRIM_BYTES),
+                   held = p->sum[PINNED_MAIN].held_bytes + p->sum[PINNED_ARENA].held_bytes,
+                   least_tops = less(tops, held);
     add(f, ADVICE_MMAP_THRESHOLD, low, high);
     if (f->tops >= f->worth)
-        add(f, ADVICE_TRIM_THRESHOLD, tops > low ? tops : low, tops > high ? tops : high);
+        add(f, ADVICE_TRIM_THRESHOLD, least_tops > low ? least_tops : low,
+            tops > high ? tops : high);
 }
 
 static void add_glibc(struct finding *f, const struct threshold *threshold)

@@ -133,11 +133,28 @@ static void sweep_block(struct sweep *w, const struct pinned_block *b, bool mine
     }
 }
 
+/* A chunk that is none of the program's blocks stays where it is. */
+static void keep_cache(struct sweep *w, uint64_t cache_end)
+{
+    const uint64_t page = (cache_end - 1) / PINNED_PAGE_BYTES;
+    if (!cache_end || page < w->first_page)
+        return;
+    const uint64_t last = page < w->page ? page : w->page;
+    if (!w->any_others || last > w->others_page)
+        w->others_page = last;
+    if (!w->any_early || last >= w->early_page) {
+        w->early_page = last;
+        w->late_bytes = 0;
+    }
+    w->any_others = w->any_early = true;
+}
+
 /* Adds up a heap whose blocks were passed. */
 static void end_heap(struct sweep *w, const struct pinned_heap *heap, uint64_t trim_bytes,
                      struct advice_site *s)
 {
     close_page(w);
+    keep_cache(w, heap->cache_end);
     const uint64_t all = (w->page - w->first_page + 1) * PINNED_PAGE_BYTES + heap->before_bytes;
     uint64_t above = w->any_others ? (w->page - w->others_page) * PINNED_PAGE_BYTES : all;
     const uint64_t early = w->any_early ? (w->page - w->early_page) * PINNED_PAGE_BYTES : all;

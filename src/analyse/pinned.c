@@ -48,8 +48,11 @@ struct pinned_reader {
     struct seen_heaps heaps; /* of other arenas */
     struct fastbins fast;
     bool has_fastbins, unknown_version;
-    uint64_t main_bottom; /* of the lowest block ever in the break's heap; 0: there was none */
-    uint64_t main_end;    /* of the highest */
+    uint64_t main_bottom;    /* of the lowest block ever in the break's heap; 0: there was none */
+    uint64_t main_end;       /* of the highest */
+    uint64_t cached_most;    /* of a chunk at whose free a thread's cache is made; 0: it is not */
+    uint32_t cache_bytes;    /* of that cache, a chunk */
+    uint64_t main_cache_end; /* see pinned_heap */
 };
 
 unsigned pinned_columns(void)
@@ -87,6 +90,10 @@ struct pinned_reader *pinned_new(const struct trace_image *image, const uint64_t
     const struct glibc_version *known = glibc_of(glibc_minor_of(image->allocator));
     r->has_fastbins = known && known->fastbins;
     r->unknown_version = r->glibc && !known;
+    if (known && known->late_cache && !image->attached) { /* it had one before */
+        r->cached_most = tcache_takes(image);
+        r->cache_bytes = known->cache.chunk_bytes;
+    }
     return r;
 }
 
@@ -150,6 +157,20 @@ static bool is_on_heap(const struct pinned_reader *r, unsigned path)
     return r->glibc && !(path & MLW_PATH_MMAPPED);
 }
 
+/* A thread frees a chunk. Its first one makes its cache, out of what lies above all blocks unless
+ * there is room below. */
+static void note_cache(struct pinned_reader *r, uint32_t thread, uint64_t chunk)
+{
+    if (chunk > r->cached_most || thread >= r->heaps.threads || r->heaps.thread[thread].cached)
+        return;
+    struct seen_thread *const t = &r->heaps.thread[thread];
+    t->cached = true;
+    if (t->heap)
+        r->heaps.of[t->heap - 1].cache_end = r->heaps.of[t->heap - 1].end + r->cache_bytes;
+    else if (!r->heaps.part_count)
+        r->main_cache_end = r->main_end + r->cache_bytes;
+}
+
 /* A block ends. False without memory. */
 static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t i)
 {
@@ -163,8 +184,11 @@ static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t
     if (r->has_fastbins)
         fastbins_freed(&r->fast, l->path & MLW_PATH_NON_MAIN, chunk);
     highest_end(r->most, l->stack, chunk);
-    if (!r->caches || b->kind[i] == TRACE_FREE_INFERRED ||
-        mlw_op_is(b->op[i], MLW_CLASS_RESIZE_OLD))
+    if (b->kind[i] == TRACE_FREE_INFERRED || mlw_op_is(b->op[i], MLW_CLASS_RESIZE_OLD))
+        return true;
+    if (r->cached_most)
+        note_cache(r, b->thread[i], chunk);
+    if (!r->caches)
         return true;
     return tcache_freed(r->caches, b->thread[i],
                         &(struct tcache_chunk){l->address, l->usable_bytes, l->stack, l->path});
@@ -542,11 +566,13 @@ static void add_to_sum(struct pinned *p, const struct pinned_heap *h)
     s->before_bytes += h->before_bytes;
     s->cached_bytes += h->cached_bytes;
     s->above_bytes += h->above_bytes;
+    s->held_bytes += h->held_bytes;
 }
 
 /* Where blocks of a heap ever were: [bottom, end), 0: not known. */
 struct reach {
     uint64_t bottom, end;
+    uint64_t cache_end; /* see pinned_heap */
 };
 
 /* A fact of glibc's heap that the block lies in. One of another arena begins with its head, and all
@@ -557,28 +583,40 @@ static struct reach reach_of(const struct pinned_reader *r, const struct pinned_
     const struct seen_part *const part =
         kind == PINNED_MAIN ? seen_heaps_part(&r->heaps, l->address) : NULL;
     if (part)
-        return (struct reach){part->start, part->high};
+        return (struct reach){part->start, part->high, 0};
     if (kind == PINNED_MAIN)
-        return (struct reach){r->main_bottom, r->main_end};
+        return (struct reach){r->main_bottom, r->main_end, r->main_cache_end};
     const uint32_t i = kind == PINNED_ARENA ? seen_heaps_find(&r->heaps, l->address) : UINT32_MAX;
     if (i == UINT32_MAX)
-        return (struct reach){0, 0};
+        return (struct reach){0};
     const struct seen_heap *h = &r->heaps.of[i];
-    return (struct reach){
-        r->image->attached ? h->begin : (h->number << r->heaps.shift) + ARENA_HEAD_BYTES, h->end};
+    return (struct reach){r->image->attached ? h->begin
+                                             : (h->number << r->heaps.shift) + ARENA_HEAD_BYTES,
+                          h->end, h->cache_end};
+}
+
+/* How much of the `above` bytes from an address on lies below a cache. */
+static uint64_t held(uint64_t cache_end, uint64_t from, uint64_t above)
+{
+    const uint64_t begin = pinned_page_up(from), end = pinned_page_up(cache_end);
+    return end <= begin ? 0 : end - begin < above ? end - begin : above;
 }
 
 /* Heaps without a block, as far as there ever were some. */
 static void add_empty(const struct pinned_reader *r, struct pinned *p)
 {
     bool brk = false; /* what brk made has blocks */
+    uint64_t held_bytes;
     for (size_t i = 0; i < p->count; i++)
         brk |= p->heaps[i].kind == PINNED_MAIN && !seen_heaps_part(&r->heaps, p->heaps[i].end - 1);
-    if (!brk && r->main_end)
-        p->sum[PINNED_MAIN].above_bytes +=
-            pinned_page_up(r->main_end) - pinned_page_up(r->main_bottom);
+    if (!brk && r->main_end) {
+        const uint64_t all = pinned_page_up(r->main_end) - pinned_page_up(r->main_bottom);
+        p->sum[PINNED_MAIN].above_bytes += all;
+        p->sum[PINNED_MAIN].held_bytes += held(r->main_cache_end, r->main_bottom, all);
+    }
     p->sum[PINNED_MAIN].above_bytes += seen_heaps_empty_parts(&r->heaps, p);
-    p->sum[PINNED_ARENA].above_bytes += seen_heaps_empty(&r->heaps, p);
+    p->sum[PINNED_ARENA].above_bytes += seen_heaps_empty(&r->heaps, p, &held_bytes);
+    p->sum[PINNED_ARENA].held_bytes += held_bytes;
 }
 
 /* Blocks [from, to) are those of one heap. */
@@ -603,6 +641,8 @@ static void add_heap(const struct pinned_reader *r, struct pinned *p, size_t fro
                    above = (w.page + 1) * PINNED_PAGE_BYTES;
     if (pinned_page_up(reach->end) > above)
         h->above_bytes = pinned_page_up(reach->end) - above;
+    h->cache_end = reach->cache_end;
+    h->held_bytes = held(h->cache_end, above, h->above_bytes);
     if (reach->bottom && first < low) {
         h->before_bytes = (low - first) * PINNED_PAGE_BYTES;
         pinned_stacks_at(&p->stacks, live[from].stack)->below_bytes += h->before_bytes;

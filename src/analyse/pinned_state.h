@@ -36,6 +36,10 @@ struct pinned_heap {
         cached_bytes;     /* of chunks in the caches of threads, headers included: see pinned_new */
     uint64_t above_bytes; /* whole pages above the highest block, up to where one ever ended; in a
                              sum those of heaps without blocks as well */
+    uint64_t cache_end;   /* at most where the chunk ends that is a thread's cache itself, if it was
+                             made after blocks of this heap; 0: there is none, or it is not known;
+                             of a sum: 0 */
+    uint64_t held_bytes;  /* of above_bytes: below that chunk, so that glibc keeps them by itself */
 };
 
 #define PINNED_ARENA_UNKNOWN UINT64_MAX

@@ -54,7 +54,7 @@ static uint32_t heap_index(struct seen_heaps *s, uint64_t number)
     i = s->count;
     if (!ARRAY_ROOM(s->of, (size_t)i + 1, s->room) || !index_add(&s->by_number, number, i))
         return UINT32_MAX;
-    s->of[i] = (struct seen_heap){number, UINT64_MAX, 0, 0};
+    s->of[i] = (struct seen_heap){.number = number, .begin = UINT64_MAX};
     s->count++;
     return i;
 }
@@ -257,15 +257,27 @@ static uint64_t pages_between(uint64_t begin, uint64_t end)
     return end > begin ? pinned_page_up(end) - pinned_page_up(begin) : 0;
 }
 
-uint64_t seen_heaps_empty(const struct seen_heaps *s, const struct pinned *p)
+/* Of a heap, as far as there ever was a block. */
+static uint64_t held_of(const struct seen_heap *h)
+{
+    return pages_between(h->begin, h->cache_end < h->end ? h->cache_end : h->end);
+}
+
+uint64_t seen_heaps_empty(const struct seen_heaps *s, const struct pinned *p, uint64_t *held_bytes)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < s->count; i++)
+    *held_bytes = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
         bytes += pages_between(s->of[i].begin, s->of[i].end);
+        *held_bytes += held_of(&s->of[i]);
+    }
     for (size_t i = 0; i < p->count; i++) {
         const struct pinned_heap *h = &p->heaps[i];
         const uint32_t seen = h->kind == PINNED_ARENA ? seen_heaps_find(s, h->address) : UINT32_MAX;
-        bytes -= seen == UINT32_MAX ? 0 : pages_between(s->of[seen].begin, s->of[seen].end);
+        if (seen == UINT32_MAX)
+            continue;
+        bytes -= pages_between(s->of[seen].begin, s->of[seen].end);
+        *held_bytes -= held_of(&s->of[seen]);
     }
     return bytes;
 }

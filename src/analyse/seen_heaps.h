@@ -3,7 +3,7 @@
  * Owns: where each begins and ends, as far as blocks say; which of them are of one arena, as glibc
  * says itself (mlw_heap_said); the memory of the main arena that brk did not make; which arena each
  * thread has; and the arenas of a moment. A heap that did not say is of an arena that is not known:
- * nothing is guessed. Memory: 40 bytes a heap, 24 a part of the main arena, 8 a thread. One thread.
+ * nothing is guessed. Memory: 48 bytes a heap, 24 a part of the main arena, 8 a thread. One thread.
  */
 #ifndef MALLOW_ANALYSE_SEEN_HEAPS_H
 #define MALLOW_ANALYSE_SEEN_HEAPS_H
@@ -18,6 +18,7 @@ struct seen_heap {
     uint64_t number;     /* address >> shift; 0: no heap */
     uint64_t begin, end; /* of the lowest and the highest block ever */
     uint64_t arena;      /* its address; 0: not known */
+    uint64_t cache_end;  /* see pinned_heap */
 };
 
 struct seen_part {       /* of the main arena: memory that brk did not make */
@@ -28,6 +29,7 @@ struct seen_part {       /* of the main arena: memory that brk did not make */
 struct seen_thread {
     uint32_t heap; /* index + 1 of the heap of another arena that it had a block from last; 0: of
                       the main one */
+    bool cached;   /* it has freed a block that its cache takes */
     bool sure;     /* the block was too large to come from a cache, which has those of any arena */
 };
 
@@ -63,7 +65,8 @@ const struct seen_part *seen_heaps_part(const struct seen_heaps *s, uint64_t add
 
 /* Bytes of the pages of heaps, and of parts of the main arena, that have no block in p->heaps, as
  * far as there ever were some. */
-uint64_t seen_heaps_empty(const struct seen_heaps *s, const struct pinned *p);
+uint64_t seen_heaps_empty(const struct seen_heaps *s, const struct pinned *p,
+                          uint64_t *held_bytes); /* of them: see pinned_heap */
 uint64_t seen_heaps_empty_parts(const struct seen_heaps *s, const struct pinned *p);
 /* Puts the heaps together to the arenas of p. False without memory. */
 bool seen_heaps_arenas(const struct seen_heaps *s, const struct trace_image *image,

@@ -47,8 +47,8 @@ static bool find_tunable(const struct trace_image *image, const char *name, uint
     return found;
 }
 
-/* The bounds of the caches by version and tunables. False: they hold nothing, or what they hold is
- * not known. */
+/* The bounds of the caches by version and tunables. False: they hold nothing, or the version is not
+ * known. */
 static bool bounds(const struct trace_image *image, uint64_t *depth, uint64_t *most_bytes)
 {
     const struct glibc_version *known = glibc_of(glibc_minor_of(image->allocator));
@@ -63,16 +63,23 @@ static bool bounds(const struct trace_image *image, uint64_t *depth, uint64_t *m
         if (n <= GLIBC_SMALL_MOST - 8) /* of what the program asks for */
             *most_bytes = n + 8 <= SMALLEST ? SMALLEST : (n + 8 + ALIGNMENT - 1) & ~15ull;
         else if (known->large_caches)
-            return false; /* bins of many sizes: which chunk comes back is not known */
+            *most_bytes = n;
     }
     return *depth != 0;
+}
+
+uint64_t tcache_takes(const struct trace_image *image)
+{
+    uint64_t depth, most_bytes;
+    return bounds(image, &depth, &most_bytes) ? most_bytes : 0;
 }
 
 struct tcache *tcache_new(const struct trace_image *image, bool *failed)
 {
     uint64_t depth, most_bytes;
     *failed = false;
-    if (!bounds(image, &depth, &most_bytes))
+    /* in bins of many sizes it is not known which chunk comes back */
+    if (!bounds(image, &depth, &most_bytes) || most_bytes > GLIBC_SMALL_MOST)
         return NULL;
     struct tcache *t = calloc(1, sizeof *t);
     struct cache **caches = calloc((size_t)image->thread_count + 1, sizeof *caches);

@@ -59,6 +59,8 @@ struct glibc_version {
     bool fastbins;     /* mxfast has an effect */
     bool large_caches; /* tcache_max may be above 1,032, up to 4 MiB */
     bool huge_heaps;   /* heaps that are made of huge pages are of GLIBC_HEAP_PAGES of them */
+    bool late_cache; /* a thread's cache is made at its first free of a block that fits into it, and
+                        not at its first call: then it may lie above all that was made until then */
 };
 
 #define GLIBC_FIRST_MINOR 26u
@@ -82,11 +84,11 @@ struct glibc_version {
     }
 
 static const struct glibc_version glibc_versions[] = {
-    /* minor, cache, fastbins, large_caches, huge_heaps */
-    {26, GLIBC_CACHE_BYTE, true, false, true},
-    {30, GLIBC_CACHE_COUNT, true, false, true},
-    {42, GLIBC_CACHE_LARGE, true, true, true},
-    {43, GLIBC_CACHE_DEEP, false, true, false},
+    /* minor, cache, fastbins, large_caches, huge_heaps, late_cache */
+    {26, GLIBC_CACHE_BYTE, true, false, true, false},
+    {30, GLIBC_CACHE_COUNT, true, false, true, false},
+    {42, GLIBC_CACHE_LARGE, true, true, true, false},
+    {43, GLIBC_CACHE_DEEP, false, true, false, true},
 };
 #define GLIBC_VERSIONS (sizeof glibc_versions / sizeof *glibc_versions)
 

@@ -64,10 +64,10 @@ static void numbers(const struct fields *f, uint64_t *const *of, size_t n)
 static void heap(const struct fields *f, struct pinned_heap *h)
 {
     h->kind = (enum pinned_kind)at_most(f, h->kind, PINNED_KINDS - 1);
-    uint64_t *const of[] = {&h->address,       &h->live_blocks,  &h->live_bytes,
-                            &h->header_bytes,  &h->span_bytes,   &h->pinned_bytes,
-                            &h->between_bytes, &h->before_bytes, &h->cached_bytes,
-                            &h->above_bytes,   &h->end};
+    uint64_t *const of[] = {&h->address,      &h->live_blocks,  &h->live_bytes,    &h->header_bytes,
+                            &h->span_bytes,   &h->pinned_bytes, &h->between_bytes, &h->before_bytes,
+                            &h->cached_bytes, &h->above_bytes,  &h->end,           &h->cache_end,
+                            &h->held_bytes};
     numbers(f, of, sizeof of / sizeof *of);
 }
 

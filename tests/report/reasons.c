@@ -1,6 +1,7 @@
 /* reasons.c - holds more memory than it uses, for one reason at a time, or two:
  *
- *   reasons REASON [remedy]   with `remedy`: the same program after it took the advice
+ *   reasons REASON [remedy [trim]]   with `remedy`: the same program after it took the advice; with
+ *                                    `trim` it calls malloc_trim(0) then
  *
  * Says "ready", waits for the end of stdin, ends. REASON is a name in the table at the end. */
 #include <fcntl.h>
@@ -311,6 +312,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc > 1 && i < sizeof table / sizeof *table; i++)
         if (!strcmp(argv[1], table[i].name)) {
             table[i].what();
+            if (argc > 3)
+                malloc_trim(0);
             puts("ready");
             fflush(stdout);
             while (getchar() != EOF)

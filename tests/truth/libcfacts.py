@@ -1,0 +1,9 @@
+"""What differs by version of the C library that the tests run with."""
+import os
+
+GLIBC = tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")[:2]))
+FASTBINS = GLIBC < (2, 43)
+# bytes of a mapping that a block of its own does not have: since 2.43 two words at its end as well
+MAPPED_LACKS = 16 if GLIBC < (2, 43) else 32
+# what a static program's libc has of its own besides its threads' vectors, by experience
+STATIC_OWN = 7 if GLIBC < (2, 39) else 8
