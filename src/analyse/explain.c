@@ -188,14 +188,16 @@ static struct explain_moment one_of_four(const struct range *r, enum explain_at 
     return o;
 }
 
-/* Whether two measurements differ by more than a twentieth of the larger resident size. */
+/* Whether two measurements differ by more than a twentieth of the larger resident size: in it, in
+ * the live bytes, or in those that were given back lazily, and are resident still. */
 static bool differ(const struct range *r, size_t a, size_t b)
 {
     if (a == EXPLAIN_NONE || b == EXPLAIN_NONE)
         return a != b;
     const uint64_t most = resident(r, a) > resident(r, b) ? resident(r, a) : resident(r, b);
     return distance(resident(r, a), resident(r, b)) > most / 20 ||
-           distance(r->moments[a].live_bytes, r->moments[b].live_bytes) > most / 20;
+           distance(r->moments[a].live_bytes, r->moments[b].live_bytes) > most / 20 ||
+           distance(r->splits[a].lazy, r->splits[b].lazy) > most / 20;
 }
 
 static size_t choose_four(const struct range *r, struct explain_moment *moments)

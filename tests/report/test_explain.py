@@ -195,11 +195,11 @@ class Explain(unittest.TestCase):
         p = Program("own")
         p.order("small 20000 1000")
         p.order("own 60000000")
-        p.settle("rss")
+        p.settle("peak")
         p.order("thin 1000000")
         p.settle("end", 1000000)
         process = p.end()
-        for at, tops in (("rss", 0), ("end", 20000000)):
+        for at, tops in (("peak", 0), ("end", 20000000)):
             e = self.at(process, at)
             self.assertAlmostEqual(parts(e)["unrecorded"], 60000000, delta=200000)
             self.assertAlmostEqual(parts(e)["tops"], tops, delta=400000)
