@@ -79,8 +79,11 @@ static size_t find_bins(const struct search *s, size_t from)
             if (!bins_begin(s, begin))
                 continue;
             uint64_t system = s->words[begin + SYSTEM / 8], next = s->words[begin + NEXT / 8];
-            if (system && system < ARCH_ADDRESS_END && !(next & 7) && next)
+            if (system >= ARCH_ADDRESS_END || next & 7 || !next)
+                continue;
+            if (system)
                 return begin;
+            break; /* an arena without memory: since 2.43 the main one is ready at the start */
         }
         i += 1;
     }
@@ -313,8 +316,8 @@ static int none_found(const struct target *t, const struct modules *modules, str
                          "/proc/PID/coredump_filter and take another, or run 'mallow heap PID'");
     if (libc)
         return error_set(err, ERROR_UNSUPPORTED,
-                         "no heap of glibc in use: the process has not called malloc, or another "
-                         "allocator is linked into it; %s",
+                         "no heap of glibc in use: the process has not called malloc, or for large "
+                         "blocks alone, or another allocator is linked into it; %s",
                          instead);
     return error_set(err, ERROR_UNSUPPORTED,
                      "no heap of glibc: the program is linked with another C library or manages "
