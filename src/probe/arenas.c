@@ -156,6 +156,8 @@ static bool is_main(uint64_t address)
 struct probe_arena *arenas_enter(struct arenas *a, struct arenas_process *p, uint64_t address)
 {
     struct probe_arena *at = arenas_find(p, address);
+    if (!at && is_main(address) && (at = arenas_find(p, 0)))
+        at->address = address; /* now it is known */
     if (at)
         return at;
     struct probe_arena *more = GROW(a, p->arena, p->arenas);
@@ -335,11 +337,36 @@ static bool from_raw(struct arenas_process *p, struct arenas_event *e)
     }
 }
 
+static bool has_main(const struct arenas_process *p)
+{
+    size_t i = 0;
+    while (i < p->arenas && !p->arena[i].main)
+        i++;
+    return i < p->arenas;
+}
+
+/* Its memory grows in a thread, which may have come from another arena for once. */
+static void enter_main(struct arenas *a, struct arenas_process *p, uint32_t tid)
+{
+    bool elsewhere = false;
+    for (size_t i = 0; i < p->arenas; i++)
+        for (size_t k = 0; k < p->arena[i].threads; k++)
+            elsewhere |= p->arena[i].thread[k] == tid;
+    if (elsewhere)
+        arenas_enter(a, p, p->main_arena);
+    else
+        use_arena(a, p, p->main_arena, tid);
+}
+
 static void apply(struct arenas *a, struct arenas_process *p, const struct arenas_event *e)
 {
     uint64_t first = (uint64_t)e->argument[0], second = (uint64_t)e->argument[1];
     switch (e->probe) {
-    case ARENAS_SBRK_MORE: p->sbrk_bytes += e->argument[1]; break;
+    case ARENAS_SBRK_MORE:
+        p->sbrk_bytes += e->argument[1];
+        if (!has_main(p)) /* of a program with one thread no static probe says more */
+            enter_main(a, p, e->tid);
+        break;
     case ARENAS_SBRK_LESS: p->sbrk_bytes -= e->argument[1]; break;
     case ARENAS_HEAP_NEW: set_heap(a, p, first, second, (uint64_t)e->argument[2]); break;
     case ARENAS_HEAP_MORE:
@@ -372,9 +399,10 @@ const struct arena_moment *arenas_take(struct arenas *a, const struct arenas_eve
         return NULL;
     }
     if (e.probe == ARENAS_MAIN) {
-        if (!p->main_arena)
-            use_arena(a, p, (uint64_t)e.argument[0], e.tid);
-        p->main_arena = (uint64_t)e.argument[0];
+        const bool news = !p->main_arena;
+        arenas_name_main(a, e.pid, (uint64_t)e.argument[0]);
+        if (news)
+            use_arena(a, p, p->main_arena, e.tid);
         return NULL;
     }
     if (e.probe == ARENAS_THREAD_END) {
