@@ -11,11 +11,6 @@ MALLOW = os.environ["MALLOW"]
 TOOLS = os.environ["HEAP_TOOLS"]  # the folder of the victims
 
 
-GLIBC = tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")))
-# What a static program's libc has of its own besides its threads' vectors, by experience: 2.41 has one more.
-STATIC_OWN = 8 if GLIBC >= (2, 41) else 7
-
-
 def tool(name):
     return os.path.join(TOOLS, name)
 

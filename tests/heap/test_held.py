@@ -77,6 +77,12 @@ class Clean(HeapTest):
                 ["dash"], ["grep", "x"], [sys.executable, "-c", "import sys; sys.stdin.read()"], ["sqlite3"],
                 ["openssl", "sha256"], ["git", "hash-object", "--stdin"], ["jq", "."], ["bc"])
 
+    @staticmethod
+    def leaked_by(program):
+        """The first blocks of what nothing refers to, by type. uutils 0.10, which are coreutils in Rust, forget one box at their
+        start: no word of the process has its address, at any alignment."""
+        return ["(24 B)"] if "/cargo/bin/" in os.path.realpath(shutil.which(program)) else []
+
     def waits(self, p):
         """Waits until the program reads its standard input; false: it does otherwise, or this cannot be seen here."""
         end = time.monotonic() + 60
@@ -104,7 +110,7 @@ class Clean(HeapTest):
                 for _ in range(10 if LONG else 1):
                     document = self.heap_json(p.pid)
                     self.assertTrue(document["verified"], document.get("reason"))
-                    self.assertEqual(document["unreachable"], [])
+                    self.assertEqual([u["type"] for u in document["unreachable"]], self.leaked_by(program[0]))
                     looked += 1
         if not looked:
             self.skipTest("what a process waits for cannot be seen here")

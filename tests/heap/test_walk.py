@@ -7,9 +7,12 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import unittest
 
-from heaptest import HeapTest, STATIC_OWN, tool
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
+from heaptest import HeapTest, tool  # noqa: E402
+from libcfacts import STATIC_OWN  # noqa: E402
 
 LONG = os.environ.get("MALLOW_LONG") == "1"
 
