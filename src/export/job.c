@@ -1,11 +1,11 @@
 #include "export/job.h"
-#include "model/replay.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/buffer.h"
 #include "base/cmdline.h"
+#include "frames/pass.h"
 
 const char *job_program(const struct trace_image *image)
 {
@@ -98,21 +98,13 @@ int job_model(struct export_job *job, uint32_t image,
                              struct error *err),
               void *arg, struct error *err)
 {
-    struct image_filter filter;
-    struct model *m = NULL;
-    const struct trace_image *of = &trace_info(job->trace)->images[image];
-    struct names *names = names_new(job->symbols, of, err);
-    int status = names ? selection_resolve(&job->selection, of, names, &filter, err) : -1;
-    if (!status) {
-        status = model_replay(job->trace, image, &filter.filter, &m, err);
-        selection_release(&filter);
-    }
+    struct pass pass;
+    int status = pass_begin(&pass, job->trace, image, &job->selection, job->symbols, NULL, err);
     if (!status)
-        status = process(arg, m, names, err);
-    if (!status && names_failed(names))
+        status = process(arg, pass.model, pass.names, err);
+    if (!status && names_failed(pass.names))
         status = error_memory_for(err, "names");
-    model_free(m);
-    names_free(names);
+    pass_end(&pass);
     job->result->processes++;
     return status;
 }

@@ -6,9 +6,8 @@
 #include "analyse/sites.h"
 #include "base/array.h"
 #include "base/path.h"
+#include "frames/pass.h"
 #include "frames/same.h"
-#include "frames/select.h"
-#include "model/replay.h"
 
 enum { OLD = 1, NEW = 2 };
 
@@ -181,34 +180,25 @@ static int add_recording(struct diff *d, struct diff_side *to, uint8_t side, str
     if (selection_open(&selection, &o->select, info, err))
         return -1;
     for (uint32_t i = 0; i < info->image_count && !status; i++) {
-        const struct trace_image *image = &info->images[i];
-        struct image_filter filter;
-        struct model *m = NULL;
+        struct pass pass;
         struct sites sites = {0};
-        struct names *names = names_new(symbols, image, err);
-        if (names)
-            names_set_look(names, &o->look);
-        status = names ? selection_resolve(&selection, image, names, &filter, err) : -1;
+        status = pass_begin(&pass, t, i, &selection, symbols, &o->look, err);
         if (!status) {
-            status = model_replay(t, i, &filter.filter, &m, err);
-            selection_release(&filter);
+            const struct frame_source source = names_source(pass.names, true);
+            status = sites_build(&sites, pass.model, &source, o->by, err);
         }
-        struct frame_source source = names ? names_source(names, true) : (struct frame_source){0};
-        if (!status)
-            status = sites_build(&sites, m, &source, o->by, err);
-        if (!status && (add_sites(d, names, &sites, side) || names_failed(names)))
-            status = error_memory_for(err, "the call sites of process %u", image->pid);
+        if (!status && (add_sites(d, pass.names, &sites, side) || names_failed(pass.names)))
+            status = error_memory_for(err, "the call sites of process %u", pass.image->pid);
         if (!status) {
             struct gate_values values;
-            gate_values_of(m, o, &values);
+            gate_values_of(pass.model, o, &values);
             gate_values_add(&to->gate, &values);
             to->processes++;
-            to->events += model_totals(m)->events;
-            to->lost_events += image->lost_calls;
+            to->events += model_totals(pass.model)->events;
+            to->lost_events += pass.image->lost_calls;
         }
         sites_release(&sites);
-        model_free(m);
-        names_free(names);
+        pass_end(&pass);
     }
     selection_close(&selection);
     return status;

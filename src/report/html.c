@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "base/cmdline.h"
-#include "frames/select.h"
-#include "model/replay.h"
+#include "frames/pass.h"
 #include "report/gate.h"
 #include "report/html_detail.h"
 #include "report/html_moments.h"
@@ -163,24 +162,14 @@ static int write_detail(struct page *p, uint32_t image, struct image_filter *fil
 
 static int one_process(struct page *p, uint32_t i, bool detailed, struct error *err)
 {
-    const struct trace_image *image = &trace_info(p->t)->images[i];
-    struct image_filter filter;
-    struct model *m = NULL;
-    struct names *names = names_new(p->symbols, image, err);
-    if (!names)
-        return -1;
-    names_set_look(names, &p->options->look);
-    int status = selection_resolve(p->selection, image, names, &filter, err);
-    if (!status) {
-        status = model_replay(p->t, i, &filter.filter, &m, err);
-        if (!status && detailed)
-            status = write_detail(p, i, &filter, m, names, err);
-        selection_release(&filter);
-    }
+    struct pass pass;
+    int status = pass_begin(&pass, p->t, i, p->selection, p->symbols, &p->options->look, err);
+    if (!status && detailed)
+        status = write_detail(p, i, &pass.filter, pass.model, pass.names, err);
     if (!status)
-        status = gate_add(p->options->gate, m, names, p->options, err);
+        status = gate_add(p->options->gate, pass.model, pass.names, p->options, err);
     if (!status) {
-        const struct model_totals *t = model_totals(m);
+        const struct model_totals *t = model_totals(pass.model);
         struct listed *l = &p->of[i];
         l->events = t->events;
         l->requested_bytes = t->requested_bytes;
@@ -190,10 +179,9 @@ static int one_process(struct page *p, uint32_t i, bool detailed, struct error *
         l->temporary = t->temporary;
         l->shown = true;
         p->events += t->events;
-        p->lost += image->lost_calls;
+        p->lost += pass.image->lost_calls;
     }
-    model_free(m);
-    names_free(names);
+    pass_end(&pass);
     return status;
 }
 

@@ -9,9 +9,7 @@
 #include "analyse/sites.h"
 #include "base/json.h"
 #include "frames/known.h"
-#include "frames/names.h"
-#include "frames/select.h"
-#include "model/replay.h"
+#include "frames/pass.h"
 #include "report/explained.h"
 #include "report/frame_texts.h"
 #include "report/gate.h"
@@ -429,32 +427,21 @@ static int find_all(struct trace *t, uint32_t i, const struct model *m, struct n
 static int one_image(struct json *j, struct trace *t, uint32_t i, struct symbols *symbols,
                      struct whole *w, struct error *err)
 {
-    const struct trace_image *image = &trace_info(t)->images[i];
-    struct image_filter filter;
-    struct model *m = NULL;
-    struct names *names = names_new(symbols, image, err);
-    if (!names)
-        return -1;
-    names_set_look(names, &w->o->look);
-    int status = selection_resolve(&w->selection, image, names, &filter, err);
-    if (!status) {
-        status = model_replay(t, i, &filter.filter, &m, err);
-        selection_release(&filter);
-    }
+    struct pass p;
+    int status = pass_begin(&p, t, i, &w->selection, symbols, &w->o->look, err);
     if (!status)
-        status = gate_add(w->o->gate, m, names, w->o, err);
+        status = gate_add(w->o->gate, p.model, p.names, w->o, err);
     if (!status) {
-        w->events += model_totals(m)->events;
-        w->lost += image->lost_calls;
+        w->events += model_totals(p.model)->events;
+        w->lost += p.image->lost_calls;
         struct findings found = {0};
-        status = find_all(t, i, m, names, w->o, &found, err);
+        status = find_all(t, i, p.model, p.names, w->o, &found, err);
         if (!status)
-            status = write_process(j, m, names, &found, w->o, trace_info(t)->kernel_kinds,
+            status = write_process(j, p.model, p.names, &found, w->o, trace_info(t)->kernel_kinds,
                                    w->suppressions, err);
         findings_release(&found);
     }
-    model_free(m);
-    names_free(names);
+    pass_end(&p);
     return status;
 }
 

@@ -9,10 +9,8 @@
 #include "base/cmdline.h"
 #include "base/plural.h"
 #include "frames/known.h"
-#include "frames/names.h"
-#include "frames/select.h"
+#include "frames/pass.h"
 #include "layout.h"
-#include "model/replay.h"
 #include "report/explained.h"
 #include "report/gate.h"
 #include "report/kept_document.h"
@@ -331,44 +329,31 @@ static int print_trees(const struct run *r, struct suppressions *suppressions, s
 static int add_image(struct run *r, struct trace *t, uint32_t i, struct symbols *symbols,
                      struct error *err)
 {
-    const struct trace_image *image = &r->info->images[i];
-    struct image_filter filter;
-    struct model *m = NULL;
-    struct names *names = names_new(symbols, image, err);
-    if (!names)
-        return -1;
-    names_set_look(names, &r->o->look);
-    int status = selection_resolve(r->selection, image, names, &filter, err);
-    if (!status) {
-        status = model_replay(t, i, &filter.filter, &m, err);
-        selection_release(&filter);
-    }
-    if (!status)
-        status = gate_add(r->o->gate, m, names, r->o, err);
-    if (status) {
-        model_free(m);
-        names_free(names);
+    struct pass p;
+    if (pass_begin(&p, t, i, r->selection, symbols, &r->o->look, err) ||
+        gate_add(r->o->gate, p.model, p.names, r->o, err)) {
+        pass_end(&p);
         return -1;
     }
     const bool several = r->info->image_count > 1;
-    uint8_t *cut = names_cut_stacks(image);
-    warn_about_image(&r->warnings, image, several);
-    warn_about_model(&r->warnings, m, cut, several);
+    uint8_t *cut = names_cut_stacks(p.image);
+    warn_about_image(&r->warnings, p.image, several);
+    warn_about_model(&r->warnings, p.model, cut, several);
     free(cut);
-    r->summaries[r->count++] = (struct summary){*model_totals(m), i};
+    r->summaries[r->count++] = (struct summary){*model_totals(p.model), i};
     const struct model_totals *best = r->biggest ? model_totals(r->biggest) : NULL;
-    const struct model_totals *mine = model_totals(m);
+    const struct model_totals *mine = model_totals(p.model);
     if (!best || mine->peak_bytes > best->peak_bytes ||
         (mine->peak_bytes == best->peak_bytes && mine->events > best->events)) {
         model_free(r->biggest);
         names_free(r->names);
-        r->biggest = m;
-        r->names = names;
+        r->biggest = p.model;
+        r->names = p.names;
         r->biggest_image = i;
-    } else {
-        model_free(m);
-        names_free(names);
+        p.model = NULL;
+        p.names = NULL;
     }
+    pass_end(&p);
     return 0;
 }
 
