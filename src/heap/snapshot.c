@@ -28,6 +28,7 @@
 #include "base/proc.h"
 #include "heap/live.h"
 #include "heap/module.h"
+#include "stop/restart.h"
 
 enum {
     RED_ZONE = 128,
@@ -141,20 +142,6 @@ static bool put(const struct injection *j, uint64_t at, const void *data, size_t
     return handle_write(&live->process, at, data, bytes);
 }
 
-/* The registers as a signal handler's return would restore them. */
-static struct arch_signal_frame frame_of(const struct injection *j, uint64_t fpstate)
-{
-    const struct user_regs_struct *r = &j->tracee->registers;
-    struct arch_signal_frame f = arch_signal_frame_of(r, j->mask, fpstate);
-    /* A call that was interrupted begins again. */
-    int64_t result = (int64_t)r->rax;
-    if ((int64_t)r->orig_rax >= 0 && result <= -512 && result >= -516 && result != -515) {
-        f.ip -= 2;
-        f.ax = result == -516 ? SYS_restart_syscall : r->orig_rax;
-    }
-    return f;
-}
-
 /* Writes the frame, and what it needs of the floating-point state, below what the thread uses. */
 static bool prepare_stack(struct injection *j)
 {
@@ -167,7 +154,9 @@ static bool prepare_stack(struct injection *j)
     }
     arch_signal_state(state, area.iov_len);
     uint64_t top = (j->tracee->registers.rsp - RED_ZONE - area.iov_len - 64) & ~(uint64_t)63;
-    struct arch_signal_frame f = frame_of(j, top);
+    const struct heap_live *live = j->t->impl;
+    const struct arch_signal_frame f =
+        restart_frame(&live->process, &j->tracee->registers, j->mask, top);
     uint64_t frame_at = (top - sizeof f - 128) & ~(uint64_t)15;
     j->stack = frame_at - 8;
     j->child_stack = (j->stack - TARGET_PAGE_BYTES) & ~(uint64_t)15;

@@ -22,6 +22,7 @@
 #include "arch/sigframe.h"
 #include "arch/stop.h"
 #include "base/clock.h"
+#include "stop/restart.h"
 
 enum {
     RED_ZONE = 128,
@@ -143,65 +144,6 @@ enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t
 
 /* ---- preparing ---- */
 
-/* True of calls that the kernel lets go on by restart_syscall. */
-static bool goes_on(int64_t call)
-{
-    static const short going_on[] = {SYS_nanosleep, SYS_clock_nanosleep, SYS_poll, SYS_futex};
-    for (size_t i = 0; i < sizeof going_on / sizeof *going_on; i++)
-        if (call == going_on[i])
-            return true;
-    return false;
-}
-
-/* The call's number is the seventh argument of what calls glibc's entry for cancelable calls: on
- * the stack, right above a return address. -1: not found. */
-static int64_t call_above_return(const struct borrowed *b)
-{
-    enum { CALLERS_WORDS = 16 };
-    uint64_t words[CALLERS_WORDS];
-    uint8_t code[ARCH_CALL_CODE];
-    if (!injected_read(b->target, b->thread.registers.rsp, words, sizeof words))
-        return -1;
-    for (size_t i = 1; i + 1 < CALLERS_WORDS; i++)
-        if (words[i + 1] <= INT16_MAX && goes_on((int64_t)words[i + 1]) &&
-            injected_read(b->target, words[i] - sizeof code, code, sizeof code) &&
-            arch_ends_with_call(code))
-            return (int64_t)words[i + 1];
-    return -1;
-}
-
-/* A call that went on after an earlier stop goes by the number of restart_syscall. Returns the
- * original call, by the code before it; -1: not known. */
-static int64_t restarted_call(const struct borrowed *b)
-{
-    uint8_t code[ARCH_CALL_CODE];
-    if (!injected_read(b->target, b->thread.registers.rip - sizeof code, code, sizeof code))
-        return -1;
-    int64_t number = arch_call_number(code);
-    const uint32_t above = arch_call_number_at(code);
-    if (above && !injected_read(b->target, b->thread.registers.rsp + above, &number, sizeof number))
-        return -1;
-    if (arch_call_may_be_canceled(code))
-        number = call_above_return(b);
-    return goes_on(number) ? number : -1;
-}
-
-/* The registers as a signal handler's return would restore them. A call that was interrupted begins
- * again, with its arguments: what the kernel remembered of its rest is void by then. */
-static struct arch_signal_frame frame_of(const struct borrowed *b, uint64_t fpstate)
-{
-    const struct user_regs_struct *r = &b->thread.registers;
-    struct arch_signal_frame f = arch_signal_frame_of(r, b->mask, fpstate);
-    const int64_t result = (int64_t)r->rax;
-    if ((int64_t)r->orig_rax >= 0 && result <= -512 && result >= -516 && result != -515) {
-        const int64_t call =
-            r->orig_rax == SYS_restart_syscall ? restarted_call(b) : (int64_t)r->orig_rax;
-        f.ip -= call < 0 ? 0 : 2;
-        f.ax = call < 0 ? (uint64_t)-EINTR : (uint64_t)call;
-    }
-    return f;
-}
-
 /* Where errno of the thread is, by the code of libc's __errno_location; 0: not known. */
 static uint64_t find_errno(const struct borrowed *b)
 {
@@ -236,7 +178,8 @@ bool borrow_prepare(struct borrowed *b)
     arch_signal_state(copy, area.iov_len);
     b->room = (b->thread.registers.rsp - RED_ZONE - BORROW_ROOM) & ~(uint64_t)63;
     const uint64_t state = (b->room - area.iov_len - 64) & ~(uint64_t)63;
-    const struct arch_signal_frame f = frame_of(b, state);
+    const struct arch_signal_frame f =
+        restart_frame(&b->target->handle, &b->thread.registers, b->mask, state);
     const uint64_t frame_at = (state - sizeof f - 128) & ~(uint64_t)15;
     b->stack = frame_at - 8;
     b->errno_at = find_errno(b);

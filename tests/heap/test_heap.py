@@ -641,6 +641,25 @@ class Refusals(HeapTest):
     def test_a_snapshot_is_not_noticed(self):
         self.looked_at(source="snapshot")
 
+    @unittest.skipUnless(shutil.which("strace"), "SKIPPED, LOUDLY: strace kills mallow at a given call")
+    def test_a_killed_look_is_not_noticed(self):
+        """Killed before any of its stops and calls: sleeps, polls and timed waits of the thread that it had borrowed begin again."""
+        p = self.start(tool("victim_waits"), "killed")
+        done = None
+        for n in range(1, 400):
+            done = subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=ptrace", "-e",
+                                   f"inject=ptrace:signal=KILL:when={n}", MALLOW, "heap", "--json", str(p.pid)],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, timeout=600)
+            self.assertIsNone(p.poll())
+            if done.returncode == 0:
+                break
+        self.assertGreater(n, 20)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["source"]), (0, "snapshot"))
+        p.stdin.close()
+        self.assertEqual(p.stdout.read().decode().strip(), "errors 0")
+        self.assertEqual(p.wait(60), 0)
+        p.stdin = open(os.devnull, "rb")
+
     def test_a_snapshot_copies_nothing(self):
         """Pages that the copy shares with the process stay shared: reading them makes no page fault."""
         faults = []

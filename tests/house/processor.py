@@ -27,6 +27,8 @@ ALLOWED = {
     "heap/target_live.c": "the same",
     "inject/borrow.c": "the registers of a thread that is stopped: a second processor needs its own file",
     "stop/thread.h": "the registers of a thread that is stopped",
+    "stop/restart.c": "the same",
+    "stop/restart.h": "the same",
     "inject/safe.c": "the same",
     "inject/safe.h": "the same",
 }
