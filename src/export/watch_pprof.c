@@ -94,6 +94,8 @@ int watch_pprof_write(FILE *file, const struct watch_process *p, const struct wa
                       struct symbols *symbols, const struct watch_pprof_options *options,
                       struct error *err)
 {
+    if (symbols)
+        symbols_renew(symbols, p->pid); /* of what was compiled since */
     struct names *names = names_new(symbols, &p->stacks.image, err);
     struct pprof *out = names ? pprof_new(file, err) : NULL;
     if (!out) {

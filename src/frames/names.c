@@ -486,6 +486,31 @@ size_t names_of(struct names *n, uint32_t node, const uint32_t **ids)
     return span->count;
 }
 
+static bool has_no_name(const struct names *n, const struct span *span)
+{
+    return !span->module && !(span->exact & MLW_NODE_TRUNCATED) && span->count == 1 &&
+           !n->frames[n->ids[span->first]].known;
+}
+
+void names_renew(struct names *n)
+{
+    uint32_t i = 0;
+    while (i < n->span_count && !has_no_name(n, &n->spans[i]))
+        i++;
+    if (i == n->span_count || !n->symbols || !symbols_renew(n->symbols, n->image->pid))
+        return;
+    for (; i < n->span_count; i++) {
+        struct span *span = &n->spans[i];
+        if (!has_no_name(n, span))
+            continue;
+        const struct trace_frame_node node = {.pc = span->pc,
+                                              .flags = (uint8_t)(span->exact & MLW_NODE_EXACT)};
+        span->count = 0;
+        look_up(n, &node, span);
+    }
+    n->scanned = 0;
+}
+
 bool names_next(struct names *n, struct names_walk *w)
 {
     const uint32_t *ids;

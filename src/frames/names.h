@@ -53,6 +53,10 @@ void names_set_look(struct names *n, const struct names_look *look);
 /* The root of the sources in use, without a slash at its end; "" when there is none. */
 const char *names_source_root(struct names *n);
 
+/* Looks again for names of generated code that had none, where its map has grown: a process that
+ * lives compiles more. Ids of earlier calls may then mean frames that are no longer met. */
+void names_renew(struct names *n);
+
 /* Ids of the frames at node (1..image->stacks), innermost first; valid until the next call. Out of
  * memory gives no frames and makes names_failed true. */
 size_t names_of(struct names *n, uint32_t node, const uint32_t **ids);

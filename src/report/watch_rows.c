@@ -106,6 +106,7 @@ int watch_view_rows(struct watch_view *v, const struct watch_report *r, struct w
     struct watch_named *n = watch_named_of(v, r->process, err);
     if (!n)
         return -1;
+    names_renew(n->names);
     struct build b = {.room = 64};
     while (b.room < 2 * (size_t)r->sites.count + 2)
         b.room *= 2;

@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "trust/process.h"
 
 /* Reads up to 16 hex digits (after an optional 0x) at *at; needs at least one. */
@@ -131,14 +133,12 @@ static int open_map(const char *path, const struct trust_process *who)
     return trust_open(AT_FDCWD, path, TRUST_READ, &rule, &ignored);
 }
 
-int perfmap_read(struct perfmap *map, uint32_t pid)
+static int open_map_of(uint32_t pid)
 {
     char path[96];
     struct error ignored;
     struct trust_process who;
     int fd = -1;
-
-    memset(map, 0, sizeof *map);
     if (trust_process((pid_t)pid, &who, &ignored)) {
         who = (struct trust_process){.inner_pid = (pid_t)pid};
     } else { /* it names its files by its id in its own pid namespace */
@@ -149,8 +149,39 @@ int perfmap_read(struct perfmap *map, uint32_t pid)
         snprintf(path, sizeof path, "/tmp/perf-%u.map", pid);
         fd = open_map(path, &who);
     }
+    return fd;
+}
+
+static bool stamp(struct perfmap *map, int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return false;
+    map->file_bytes = (uint64_t)st.st_size;
+    map->file_mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
+    return true;
+}
+
+bool perfmap_changed(const struct perfmap *map, uint32_t pid)
+{
+    struct perfmap now = {0};
+    if (clock_monotonic_ns() - map->read_at_ns < 20 * map->read_ns)
+        return false;
+    const int fd = open_map_of(pid);
+    const bool known = fd >= 0 && stamp(&now, fd);
+    if (fd >= 0)
+        close(fd);
+    return known && (now.file_bytes != map->file_bytes || now.file_mtime_ns != map->file_mtime_ns);
+}
+
+int perfmap_read(struct perfmap *map, uint32_t pid)
+{
+    struct perfmap found = {.read_at_ns = clock_monotonic_ns()};
+    const int fd = open_map_of(pid);
+    memset(map, 0, sizeof *map);
     if (fd < 0)
         return -1;
+    stamp(&found, fd);
     char *bytes = NULL;
     size_t used = 0, room = 0, n = 1;
     enum { STEP = 1 << 16 };
@@ -170,6 +201,10 @@ int perfmap_read(struct perfmap *map, uint32_t pid)
     close(fd);
     const int status = perfmap_parse(map, bytes, used);
     map->cut = cut;
+    map->file_bytes = found.file_bytes;
+    map->file_mtime_ns = found.file_mtime_ns;
+    map->read_at_ns = found.read_at_ns;
+    map->read_ns = clock_monotonic_ns() - found.read_at_ns;
     return status;
 }
 

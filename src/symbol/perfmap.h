@@ -26,6 +26,8 @@ struct perfmap {
     } * entry;
     size_t entries, room, bad_lines;
     bool cut;
+    uint64_t file_bytes, file_mtime_ns; /* of the file, when it was read */
+    uint64_t read_at_ns, read_ns;       /* when that was, and how long it took */
 };
 
 /* Parses bytes, of which it takes ownership (from malloc, size_bytes + 1 of room). Returns 0, or
@@ -34,6 +36,10 @@ int perfmap_parse(struct perfmap *map, char *bytes, size_t size_bytes);
 
 /* Reads the map of a process, if there is one. Returns 0, or -1 when there is none. */
 int perfmap_read(struct perfmap *map, uint32_t pid);
+
+/* Whether there is another map by now, or a longer one. Says no where reading it again so soon
+ * would take more than a twentieth of the time. */
+bool perfmap_changed(const struct perfmap *map, uint32_t pid);
 
 /* The name of the code at address, or NULL. start receives where it begins. */
 const char *perfmap_find(const struct perfmap *map, uint64_t address, uint64_t *start);

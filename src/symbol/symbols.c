@@ -67,7 +67,8 @@ struct answer {
     uint64_t start; /* of the outermost function, in the same space; UINT64_MAX: unknown */
 };
 
-#define JIT (1u << 31)
+#define JIT       (1u << 31)
+#define FORGOTTEN UINT32_MAX /* module of an answer that is asked for no more */
 
 struct jit {
     uint32_t pid;
@@ -636,6 +637,26 @@ size_t symbols_lookup(struct symbols *s, const struct symbol_module *module, uin
 static int by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+bool symbols_renew(struct symbols *s, uint32_t pid)
+{
+    struct perfmap again;
+    bool renewed = false;
+    pthread_mutex_lock(&s->lock);
+    for (size_t k = 0; k < s->jits && !renewed; k++) {
+        struct jit *j = &s->jit[k];
+        if (j->pid != pid || !perfmap_changed(&j->map, pid) || perfmap_read(&again, pid))
+            continue;
+        perfmap_free(&j->map);
+        j->map = again;
+        renewed = true;
+        for (size_t i = 0; i < s->slots; i++)
+            if (s->slot[i].count && s->slot[i].module == (JIT | pid) && !s->slot[i].frame->function)
+                s->slot[i].module = FORGOTTEN;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return renewed;
 }
 
 /* In the order of their texts: in which order modules were first met depends on threads. */

@@ -229,6 +229,13 @@ size_t symbols_lookup(struct symbols *s, const struct symbol_module *module, uin
     return 1;
 }
 
+bool symbols_renew(struct symbols *s, uint32_t pid)
+{
+    (void)s;
+    (void)pid;
+    return false;
+}
+
 size_t symbols_problems(struct symbols *s, const char *const **text)
 {
     static const char *const problems[] = {"libgone.so: not on this machine; names are missing"};

@@ -288,6 +288,34 @@ class Everywhere(Case):
     def test_cxx(self):
         self.check([victim("names_cxx")], 5000)
 
+    def test_code_that_is_compiled_later(self):
+        """A program that lives writes more names into its map: they are found by a watch that asked before."""
+        python = pythons()[-1:]
+        if not python:
+            self.skipTest("SKIPPED, LOUDLY: no Python from 3.12 on with -X perf")
+        program = "\n".join(["import sys", "def early(): return bytearray(300000)", "kept = [early()]", "print('early', flush=True)",
+                             "sys.stdin.readline()", "def late(): return bytearray(400000)", "kept.append(late())",
+                             "print('late', flush=True)", "sys.stdin.readline()"])
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            port = s.getsockname()[1]
+        p = subprocess.Popen([MALLOW, "watch", "--every", "1h", "--period", "4K", "--listen", f"127.0.0.1:{port}", "--", *python, "-X",
+                              "perf", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            for name in ("early", "late"):
+                self.assertEqual(p.stdout.readline(), name + "\n")
+                end, found = time.monotonic() + 20, []
+                while name not in found and time.monotonic() < end:
+                    try:
+                        with urllib.request.urlopen(f"http://127.0.0.1:{port}/report.json?kind=all", timeout=60) as f:
+                            found = [function(key(s["frames"][s["call_site"]])) for s in json.load(f)["sites"] if s["frames"]]
+                    except OSError:  # the watch has not seen the process yet
+                        time.sleep(.1)
+                self.assertIn(name, found)
+                p.stdin.write("\n")
+                p.stdin.flush()
+        finally:
+            p.communicate()
+
     def test_stripped(self):
         if not shutil.which("strip"):
             self.skipTest("SKIPPED, LOUDLY: no strip")
