@@ -95,7 +95,7 @@ int watch_pprof_write(FILE *file, const struct watch_process *p, const struct wa
                       struct error *err)
 {
     if (symbols)
-        symbols_renew(symbols, p->pid); /* of what was compiled since */
+        symbols_renew(symbols, p->pid); /* of code that was compiled since */
     struct names *names = names_new(symbols, &p->stacks.image, err);
     struct pprof *out = names ? pprof_new(file, err) : NULL;
     if (!out) {

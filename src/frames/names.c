@@ -25,6 +25,7 @@ struct names {
     uint32_t scanned; /* nodes */
     bool foreign;     /* the recording's own names are the only ones */
     bool scripts;     /* some frames are functions of scripts */
+    bool met_script;  /* so is one that was looked up */
     struct span *spans;
     uint32_t span_count, span_room;
     struct index span_index; /* by (module, pc, exact) */
@@ -320,6 +321,7 @@ static void look_up(struct names *n, const struct trace_frame_node *node, struct
         if (!f.module && from)
             f.module = path_base_name(from->path);
         f.own = is_own(n, from) || is_script(&f);
+        n->met_script |= is_script(&f);
         if (!f.full) {
             char text[512];
             if (from && f.module)
@@ -590,25 +592,27 @@ uint64_t names_digest(struct names *n)
 
 /* ---- call sites ---- */
 
-/* Looks for scripts among the additions to the image. */
-static void find_scripts(struct names *n)
+static void show_scripts(struct names *n)
 {
-    const struct trace_image *image = n->image;
-    bool found = n->scripts;
-    for (uint32_t node = n->scanned + 1; node <= image->stacks && !found; node++) {
-        const struct trace_frame_node *at = trace_node(image, node);
-        const uint32_t *ids;
-        if (at->module || at->flags & MLW_NODE_TRUNCATED)
-            continue;
-        const size_t count = names_of(n, node, &ids);
-        found = count && is_script(&n->frames[ids[0]]);
-    }
-    n->scanned = image->stacks;
-    if (!found || n->scripts)
+    if (n->scripts || !n->met_script)
         return;
     n->scripts = true;
     for (size_t i = 0; i < n->frame_count; i++)
         n->frames[i].wrapper = !n->frames[i].cut && hides_site(n, &n->frames[i]);
+}
+
+/* Looks for scripts among the additions to the image. */
+static void find_scripts(struct names *n)
+{
+    const struct trace_image *image = n->image;
+    for (uint32_t node = n->scanned + 1; node <= image->stacks && !n->met_script; node++) {
+        const struct trace_frame_node *at = trace_node(image, node);
+        const uint32_t *ids;
+        if (!at->module && !(at->flags & MLW_NODE_TRUNCATED))
+            names_of(n, node, &ids);
+    }
+    n->scanned = image->stacks;
+    show_scripts(n);
 }
 
 static bool is_code(const struct name_frame *f) { return !f->wrapper && !f->cut; }
@@ -718,7 +722,7 @@ uint64_t names_search_end(const struct names_search *s)
 
 size_t names_first(struct names *n, const uint32_t *ids, size_t count)
 {
-    find_scripts(n);
+    show_scripts(n);
     struct names_search s = {.begun = false};
     uint64_t site;
     for (size_t i = 0; i < count; i++)
@@ -731,7 +735,7 @@ size_t names_tip(struct names *n, const struct sites *sites, uint32_t tip)
 {
     struct names_search s = {.begun = false};
     uint64_t i = 0, site;
-    find_scripts(n);
+    show_scripts(n);
     for (uint32_t at = tip; at; at = sites->parent[at]) {
         const struct name_frame *f = &n->frames[sites->frame[at]];
         if ((at == tip || !f->hidden) && names_search(&s, f, i++, &site))

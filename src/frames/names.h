@@ -85,7 +85,8 @@ bool names_failed(const struct names *n);
  * else the innermost at all. Returns its id, or NO_NAME for a stack without frames. */
 #define NO_NAME UINT32_MAX
 uint32_t names_site(struct names *n, uint32_t stack, uint32_t *node, uint32_t *position);
-/* The same among frames that stand in a row, innermost first: which of them. */
+/* The same among frames that stand in a row, innermost first: which of them. Scripts are known of
+ * that were met before: look at all rows first. */
 size_t names_first(struct names *n, const uint32_t *ids, size_t count);
 /* The same among the frames of a tip of sites, of which hidden ones are not counted. */
 size_t names_tip(struct names *n, const struct sites *sites, uint32_t tip);

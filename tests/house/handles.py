@@ -70,8 +70,8 @@ BY_ID = {
         "probe/files.h": "files_of_process files_reach",
         "record/programs.h": "programs_hold_program",
         "symbol/locate.h": "locate_module",
-        "symbol/perfmap.h": "perfmap_read",
-        "symbol/symbol.h": "symbols_lookup",
+        "symbol/perfmap.h": "perfmap_read perfmap_changed",
+        "symbol/symbol.h": "symbols_lookup symbols_renew",
         "heap/variables.h": "variables_new",
     },
 }
