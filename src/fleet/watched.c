@@ -105,6 +105,8 @@ static bool read_frame(json_object *o, struct name_frame *f)
                              .inlined = json_object_get_boolean(field(o, "inlined")),
                              .known = !json_object_get_boolean(field(o, "unnamed")),
                              .cut = json_object_get_boolean(field(o, "cut"))};
+    if (!*f->module)
+        f->module = NULL;
     f->known = f->known && !f->cut;
     f->role = f->cut ? ROLE_LIBRARY
                      : role_of(f->known ? f->function : NULL, f->module, *f->file ? f->file : NULL);
@@ -112,20 +114,20 @@ static bool read_frame(json_object *o, struct name_frame *f)
     return true;
 }
 
-/* As find_call_site in load.c does it. */
-static int64_t find_call_site(json_object *frames, size_t count)
+/* As the watch says; earlier ones said it of no site. */
+static int64_t find_call_site(json_object *site, json_object *frames, size_t count)
 {
-    int64_t fallback = -1;
-    for (size_t i = 0; i < count; i++) {
-        struct name_frame f;
+    struct names_search search = {.begun = false};
+    struct name_frame f;
+    uint64_t found;
+    if (number_of(site, "call_site", &found) && found < count)
+        return (int64_t)found;
+    for (size_t i = 0; i < count; i++)
         if (!read_frame(json_object_array_get_idx(frames, i), &f))
             return 0;
-        if (!f.wrapper && !f.cut)
-            return (int64_t)i;
-        if (fallback < 0 && f.role != ROLE_ALLOCATOR && !f.cut)
-            fallback = (int64_t)i;
-    }
-    return fallback < 0 ? 0 : fallback;
+        else if (names_search(&search, &f, i, &found))
+            return (int64_t)found;
+    return (int64_t)names_search_end(&search);
 }
 
 static uint64_t path_of(uint64_t outer, const struct name_frame *f, const char *own)
@@ -138,11 +140,12 @@ static uint64_t path_of(uint64_t outer, const struct name_frame *f, const char *
 }
 
 /* Frames come innermost first; sites begin outermost. store NULL: only reads. */
-static int put_frames(struct fleet_store *store, json_object *frames, const char *own,
-                      const struct names_look *look, uint64_t *site, struct error *err)
+static int put_frames(struct fleet_store *store, json_object *of, json_object *frames,
+                      const char *own, const struct names_look *look, uint64_t *site,
+                      struct error *err)
 {
     const size_t count = json_object_array_length(frames);
-    const int64_t call_site = find_call_site(frames, count);
+    const int64_t call_site = find_call_site(of, frames, count);
     struct buffer json = {0};
     uint64_t path = 0;
     int status = count > FRAMES_MOST ? error_set(err, ERROR_FORMAT, "too many frames") : 0;
@@ -191,7 +194,7 @@ static int put_sites(struct fleet_store *store, const struct watched_line *line,
             !number_of(o, "allocated_bytes", &row.allocated_bytes) ||
             !number_of(o, "freed_bytes", &row.freed_bytes))
             return error_set(err, ERROR_FORMAT, "this is no report of 'mallow watch --json'");
-        status = put_frames(store, frames, own, look, &row.site, err);
+        status = put_frames(store, o, frames, own, look, &row.site, err);
         if (!status && store)
             status = store_watched_site(store, &row, err);
     }

@@ -568,6 +568,23 @@ class Watched(Case):
             "SELECT count(DISTINCT i.site) FROM watched_site AS i JOIN stack AS s ON s.site = i.site").fetchone()
         self.assertTrue(sites[0], "watched and recorded call sites are not the same")
 
+    def test_call_site_of_the_watch(self):
+        """It knows more than names say; where it says nothing, a frame without a name that an allocator of its module calls is no call site."""
+        frames = [{"function": name, "file": "", "line": 0, "module": module, "inlined": False, **more} for name, module, more in (
+            ("db+0x10", "db", {"unnamed": True}), ("palloc", "db", {}), ("row", "db", {}), ("main", "db", {}))]
+        for said, name in (({"call_site": 3}, "main"), ({}, "row"), ({"call_site": 4}, "row")):
+            report = watch_report("h", 1, 1001, [("f", 1000, 900, 1100)])
+            report["sites"][0].pop("call_site", None)
+            report["sites"][0].update(frames=frames, **said)
+            path = os.path.join(self.directory, "said.json")
+            write_reports(path, [report])
+            run("fleet", "init", "--store", self.store + name + str(said.get("call_site")))
+            run("fleet", "load", "--store", self.store + name + str(said.get("call_site")), path)
+            os.unlink(path)
+            found = json.loads(run("fleet", "report", "--json", "--watched", "all", "--store",
+                                   self.store + name + str(said.get("call_site"))).stdout)
+            self.assertEqual([s["frames"][s["call_site"]]["function"] for s in found["sites"]], [name])
+
     def test_impossible_sizes(self):
         """Reports whose sizes each fit, and whose sum does not, leave the others readable."""
         path = os.path.join(self.directory, "huge.json")
