@@ -29,11 +29,20 @@ __attribute__((noinline)) static long heard(guest_real_syscall *real, long numbe
     }
 }
 
-INTERPOSED(long, syscall, long number, long a, long b, long c, long d, long e, long f)
+static guest_real_syscall *libc_syscall(void)
 {
     static guest_real_syscall *real;
     if (!real)
         real = (guest_real_syscall *)(uintptr_t)next_symbol("syscall");
+    return real;
+}
+
+/* A program may make its first such call in a signal handler, where dlsym must not be asked. */
+static __attribute__((constructor(102))) void begin(void) { (void)libc_syscall(); }
+
+INTERPOSED(long, syscall, long number, long a, long b, long c, long d, long e, long f)
+{
+    guest_real_syscall *real = libc_syscall();
     switch (number) {
     case SYS_mmap:
     case SYS_munmap:
