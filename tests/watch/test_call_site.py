@@ -243,13 +243,18 @@ class Everywhere(Case):
                 self.assertLess(time.monotonic(), end, getattr(self, "screen", ""))
                 time.sleep(.2)
 
-        def live():
+        def asked():
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/report.json?kind=all", timeout=60) as f:
                     self.live = json.load(f)
             except OSError:
                 return False
-            return self.live["estimated_bytes"] >= self.watched["estimated_bytes"] * .9
+            return True
+
+        def stays_now():
+            """It has done all that it does, and reads."""
+            with open(f"/proc/{self.live['pid']}/syscall", encoding="ascii") as f:
+                return f.read().startswith("0 0x0 ")
 
         def seen():
             self.screen = tmux("capture-pane", "-p")
@@ -257,7 +262,9 @@ class Everywhere(Case):
         stays = subprocess.Popen([MALLOW, *watch, "--listen", f"127.0.0.1:{port}", "--", *command], env=env, stdin=subprocess.PIPE,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            until(live)
+            until(asked)
+            until(stays_now)
+            until(asked)
             self.heap = self.json("heap", "--json", "--by", "site", "-n1000000", str(self.live["pid"]))
             tmux("new-session", "-d", "-x", "400", "-y", "60", shlex.join([MALLOW, "watch", "-p", str(self.live["pid"])]))
             tmux("send-keys", "a")
