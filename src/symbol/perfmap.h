@@ -27,7 +27,7 @@ struct perfmap {
     size_t entries, room, bad_lines;
     bool cut;
     uint64_t file_bytes, file_mtime_ns; /* of the file, when it was read */
-    uint64_t read_at_ns, read_ns;       /* when that was, and how long it took */
+    uint64_t read_at_ns, read_ns;       /* when that was, and what it took of a processor */
 };
 
 /* Parses bytes, of which it takes ownership (from malloc, size_bytes + 1 of room). Returns 0, or

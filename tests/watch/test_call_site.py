@@ -264,9 +264,11 @@ class Everywhere(Case):
         try:
             until(asked)
             until(stays_now)
+            time.sleep(1)  # the map of generated code is not read too often
             until(asked)
             self.heap = self.json("heap", "--json", "--by", "site", "-n1000000", str(self.live["pid"]))
             tmux("new-session", "-d", "-x", "400", "-y", "60", shlex.join([MALLOW, "watch", "-p", str(self.live["pid"])]))
+            until(lambda: "CALL SITE" in tmux("capture-pane", "-p"))
             tmux("send-keys", "a")
             until(seen)
             tmux("kill-server")
