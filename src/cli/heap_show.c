@@ -262,10 +262,12 @@ static void show_stack(struct names *names, uint32_t stack)
     enum { SHOWN = 4, LOOKED_AT = 256 };
     uint32_t ids[LOOKED_AT];
     size_t count = heap_show_frames(names, stack, ids, LOOKED_AT);
-    const size_t from = count ? names_first(names, ids, count) : 0;
+    if (!count) {
+        text_printf(stdout, "(not in the recording)\n");
+        return;
+    }
+    const size_t from = names_first(names, ids, count);
     count = names_shown(names, ids, count);
-    if (!count)
-        text_printf(stdout, "(not in the recording)");
     for (size_t i = from; i < count && i < from + SHOWN; i++) {
         const struct name_frame *f = names_frame(names, ids[i]);
         text_printf(stdout, "%s%s", i > from ? " <- " : "", f->function);
