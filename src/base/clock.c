@@ -3,9 +3,12 @@
 
 #include <time.h>
 
-uint64_t clock_monotonic_ns(void)
+static uint64_t ask(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
+
+uint64_t clock_monotonic_ns(void) { return ask(CLOCK_MONOTONIC); }
+uint64_t clock_thread_ns(void) { return ask(CLOCK_THREAD_CPUTIME_ID); }

@@ -14,6 +14,7 @@
 
 #include "base/index.h"
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/cmdline.h"
 #include "base/proc.h"
 #include "record/smaps.h"
@@ -453,16 +454,9 @@ void outside_take(struct outside *s, const struct probe_call *c)
 
 /* ---- beside them ---- */
 
-static uint64_t thread_cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000 * MS_NS + (uint64_t)t.tv_nsec;
-}
-
 static bool ask_split(struct outside *s, struct process *p, uint64_t now_ns)
 {
-    const uint64_t before = thread_cpu_ns();
+    const uint64_t before = clock_thread_ns();
     const struct smaps_hints none = {0};
     struct error ignored;
     p->asked_ns = now_ns;
@@ -472,7 +466,7 @@ static bool ask_split(struct outside *s, struct process *p, uint64_t now_ns)
                      trust_process_lives(&p->who);
     p->held_ns = now_ns;
     p->holds = had;
-    s->split_cost_ns = thread_cpu_ns() - before;
+    s->split_cost_ns = clock_thread_ns() - before;
     s->split_spent_ns += s->split_cost_ns;
     return had;
 }

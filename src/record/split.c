@@ -25,18 +25,11 @@
 #define SHARE_AT_REST 32u
 #define MARKS_SHARE   512u
 
-static uint64_t thread_cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000 * MS_NS + (uint64_t)t.tv_nsec;
-}
-
 /* One answer of the kernel. *split has its clock then, *took_ns the time that went by meanwhile. */
 static int ask_once(struct recording *r, struct image *m, struct mlw_split *split,
                     uint64_t *took_ns, struct error *err)
 {
-    const uint64_t before = thread_cpu_ns(), began_ns = clock_monotonic_ns();
+    const uint64_t before = clock_thread_ns(), began_ns = clock_monotonic_ns();
     static uint64_t pointers[MOST_THREADS];
     slots_refresh(&m->slots, &r->shm, m->entry);
     struct stat st;
@@ -59,7 +52,7 @@ static int ask_once(struct recording *r, struct image *m, struct mlw_split *spli
     handle_close(&handle);
     r->split_bytes += r->smaps.n;
     *took_ns = clock_monotonic_ns() - began_ns;
-    m->split.held_cost_ns = thread_cpu_ns() - before;
+    m->split.held_cost_ns = clock_thread_ns() - before;
     r->split_spent_ns += m->split.held_cost_ns;
     return failed ? -1 : 0;
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -163,14 +162,6 @@ static bool stamp(struct perfmap *map, int fd)
     return true;
 }
 
-/* A busy machine makes no reading dear. */
-static uint64_t spent_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 bool perfmap_changed(const struct perfmap *map, uint32_t pid)
 {
     struct perfmap now = {0};
@@ -186,7 +177,7 @@ bool perfmap_changed(const struct perfmap *map, uint32_t pid)
 int perfmap_read(struct perfmap *map, uint32_t pid)
 {
     struct perfmap found = {.read_at_ns = clock_monotonic_ns()};
-    const uint64_t begun_ns = spent_ns();
+    const uint64_t begun_ns = clock_thread_ns(); /* a busy machine makes no reading dear */
     const int fd = open_map_of(pid);
     memset(map, 0, sizeof *map);
     if (fd < 0)
@@ -214,7 +205,7 @@ int perfmap_read(struct perfmap *map, uint32_t pid)
     map->file_bytes = found.file_bytes;
     map->file_mtime_ns = found.file_mtime_ns;
     map->read_at_ns = found.read_at_ns;
-    map->read_ns = spent_ns() - begun_ns;
+    map->read_ns = clock_thread_ns() - begun_ns;
     return status;
 }
 
