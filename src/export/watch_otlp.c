@@ -50,11 +50,11 @@ int watch_otlp_write(struct otlp *o, FILE *out, const struct watch_process *p,
 {
     struct error ignored;
     size_t count = 0;
-    if (symbols)
-        symbols_renew(symbols, p->pid); /* of code that was compiled since */
     struct names *names = names_new(symbols, &p->stacks.image, err);
     struct sample *samples = calloc((size_t)sites->count + 1, sizeof *samples);
     int status = !names ? -1 : samples ? 0 : error_memory(err);
+    if (!status)
+        names_renew(names);
     if (!status)
         status = collect(o, p, sites, names, options, samples, &count, err);
     const uint64_t base_ns = options->base ? options->base->time_ns : 0;

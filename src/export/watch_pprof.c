@@ -94,14 +94,13 @@ int watch_pprof_write(FILE *file, const struct watch_process *p, const struct wa
                       struct symbols *symbols, const struct watch_pprof_options *options,
                       struct error *err)
 {
-    if (symbols)
-        symbols_renew(symbols, p->pid); /* of code that was compiled since */
     struct names *names = names_new(symbols, &p->stacks.image, err);
     struct pprof *out = names ? pprof_new(file, err) : NULL;
     if (!out) {
         names_free(names);
         return -1;
     }
+    names_renew(names);
     for (size_t i = 0; i < VALUES; i++)
         pprof_value_type(out, watch_pprof_types[i][0], watch_pprof_types[i][1]);
     pprof_default_type(out,

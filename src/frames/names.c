@@ -496,17 +496,17 @@ static bool has_no_name(const struct names *n, const struct span *span)
 
 void names_renew(struct names *n)
 {
-    uint32_t i = 0;
-    while (i < n->span_count && !has_no_name(n, &n->spans[i]))
-        i++;
-    if (i == n->span_count || !n->symbols || !symbols_renew(n->symbols, n->image->pid))
+    if (!n->symbols || !symbols_renew(n->symbols, n->image->pid))
         return;
-    for (; i < n->span_count; i++) {
+    for (uint32_t i = 0; i < n->span_count; i++) {
         struct span *span = &n->spans[i];
-        if (!has_no_name(n, span))
-            continue;
         const struct trace_frame_node node = {.pc = span->pc,
                                               .flags = (uint8_t)(span->exact & MLW_NODE_EXACT)};
+        struct symbol_frame found[INLINE_MAX];
+        const struct trace_module *from;
+        if (!has_no_name(n, span) ||
+            (resolve(n, &node, found, INLINE_MAX, &from) == 1 && !found[0].function))
+            continue; /* what stays as it is takes no memory */
         span->count = 0;
         look_up(n, &node, span);
     }

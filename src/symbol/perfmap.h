@@ -37,8 +37,8 @@ int perfmap_parse(struct perfmap *map, char *bytes, size_t size_bytes);
 /* Reads the map of a process, if there is one. Returns 0, or -1 when there is none. */
 int perfmap_read(struct perfmap *map, uint32_t pid);
 
-/* Whether there is another map by now, or a longer one. Says no where reading it again so soon
- * would take more than a twentieth of the time. */
+/* True: there is another map by now, or a longer one. False where to read it again so soon would
+ * take more than a twentieth of the time. */
 bool perfmap_changed(const struct perfmap *map, uint32_t pid);
 
 /* The name of the code at address, or NULL. start receives where it begins. */

@@ -67,8 +67,8 @@ void symbols_free(struct symbols *s); /* NULL is fine */
 size_t symbols_lookup(struct symbols *s, const struct symbol_module *module, uint32_t pid,
                       uint64_t address, bool is_return, struct symbol_frame *frames, size_t max);
 
-/* Whether the map of generated code of the process is another one than when names were first asked
- * of it. If so it is read again, and code without a name may have one now. */
+/* Reads the map of the process's generated code again, if it is another one than before; answers
+ * for code that had no name then have the one that it has now. True: it was another one. */
 bool symbols_renew(struct symbols *s, uint32_t pid);
 
 /* Why names are missing, for the user: one line per module with trouble (file missing, build-id

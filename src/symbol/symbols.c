@@ -67,12 +67,12 @@ struct answer {
     uint64_t start; /* of the outermost function, in the same space; UINT64_MAX: unknown */
 };
 
-#define JIT       (1u << 31)
-#define FORGOTTEN UINT32_MAX /* module of an answer that is asked for no more */
+#define JIT (1u << 31)
 
 struct jit {
     uint32_t pid;
     struct perfmap map;
+    uint64_t nameless; /* answers that it had no name for */
 };
 
 struct symbols {
@@ -514,37 +514,71 @@ static int resolve(struct symbols *s, struct module *m, uint64_t address, struct
 
 /* ------------------------------------------------------------------ JIT code */
 
-static struct jit *jit_for(struct symbols *s, uint32_t pid)
+static struct jit *find_jit(struct symbols *s, uint32_t pid)
 {
     for (size_t i = 0; i < s->jits; i++)
         if (s->jit[i].pid == pid)
             return &s->jit[i];
-    if (!ARRAY_ROOM(s->jit, s->jits + 1, s->jit_room))
-        return NULL;
-    struct jit *j = &s->jit[s->jits++];
+    return NULL;
+}
+
+static struct jit *jit_for(struct symbols *s, uint32_t pid)
+{
+    struct jit *j = find_jit(s, pid);
+    if (j || !ARRAY_ROOM(s->jit, s->jits + 1, s->jit_room))
+        return j;
+    j = &s->jit[s->jits++];
     j->pid = pid;
     perfmap_read(&j->map, pid); /* none: an empty map */
     return j;
 }
 
-static int resolve_jit(struct symbols *s, uint32_t pid, uint64_t address, struct answer *a)
+/* Names the one frame of an answer that has no name, where the map has one. */
+static void name_jit(struct symbols *s, struct jit *j, struct answer *a)
+{
+    uint64_t start = 0;
+    const char *name = perfmap_find(&j->map, a->address, &start);
+    if (!name)
+        return;
+    j->nameless--;
+    a->start = start;
+    if (script_frame(&s->scripts, &s->strings, name, a->frame))
+        return;
+    a->frame->function = readable(s, name, false);
+    a->frame->module = "[jit]";
+}
+
+static int resolve_jit(struct symbols *s, uint32_t pid, struct answer *a)
 {
     struct jit *j = jit_for(s, pid);
-    uint64_t start = 0;
-    const char *name = j ? perfmap_find(&j->map, address, &start) : NULL;
     a->frame = intern_memory(&s->strings, sizeof *a->frame);
     if (!a->frame)
         return -1;
     a->count = 1;
     a->start = UINT64_MAX;
-    if (name) {
-        a->start = start;
-        if (script_frame(&s->scripts, &s->strings, name, a->frame))
-            return 0;
-        a->frame->function = readable(s, name, false);
-        a->frame->module = "[jit]";
+    if (j) {
+        j->nameless++;
+        name_jit(s, j, a);
     }
     return 0;
+}
+
+bool symbols_renew(struct symbols *s, uint32_t pid)
+{
+    struct perfmap again;
+    pthread_mutex_lock(&s->lock);
+    struct jit *const j = find_jit(s, pid);
+    const bool renewed =
+        j && j->nameless && perfmap_changed(&j->map, pid) && !perfmap_read(&again, pid);
+    if (renewed) {
+        perfmap_free(&j->map);
+        j->map = again;
+    }
+    for (size_t i = 0; renewed && i < s->slots; i++)
+        if (s->slot[i].count && s->slot[i].module == (JIT | pid) && !s->slot[i].frame->function)
+            name_jit(s, j, &s->slot[i]);
+    pthread_mutex_unlock(&s->lock);
+    return renewed;
 }
 
 /* ------------------------------------------------------------------ looking up */
@@ -614,7 +648,7 @@ static size_t look_up(struct symbols *s, const struct symbol_module *module, uin
     for (; s->slot[i].count; i = (i + 1) & (s->slots - 1))
         if (s->slot[i].address == at && s->slot[i].module == found.module)
             return copy_out(&s->slot[i], shown, frames, max);
-    if ((m ? resolve(s, m, at, &found) : resolve_jit(s, pid, at, &found)) != 0)
+    if ((m ? resolve(s, m, at, &found) : resolve_jit(s, pid, &found)) != 0)
         return 1;
     if (m && !found.frame[found.count - 1].function)
         m->nameless++;
@@ -637,26 +671,6 @@ size_t symbols_lookup(struct symbols *s, const struct symbol_module *module, uin
 static int by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-bool symbols_renew(struct symbols *s, uint32_t pid)
-{
-    struct perfmap again;
-    bool renewed = false;
-    pthread_mutex_lock(&s->lock);
-    for (size_t k = 0; k < s->jits && !renewed; k++) {
-        struct jit *j = &s->jit[k];
-        if (j->pid != pid || !perfmap_changed(&j->map, pid) || perfmap_read(&again, pid))
-            continue;
-        perfmap_free(&j->map);
-        j->map = again;
-        renewed = true;
-        for (size_t i = 0; i < s->slots; i++)
-            if (s->slot[i].count && s->slot[i].module == (JIT | pid) && !s->slot[i].frame->function)
-                s->slot[i].module = FORGOTTEN;
-    }
-    pthread_mutex_unlock(&s->lock);
-    return renewed;
 }
 
 /* In the order of their texts: in which order modules were first met depends on threads. */
