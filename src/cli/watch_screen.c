@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/proc.h"
 #include "base/text.h"
 #include "cli/watch_screen_impl.h"
@@ -70,20 +71,30 @@ static void forget_graph(struct watch_screen *s)
 }
 
 /* The figures of this moment, of the processes that are shown. Pages that several of them share
- * count once. */
+ * count once: which those are takes the kernel long, and at most a twentieth of the time. */
 static void look(struct watch_screen *s)
 {
     const struct watch_process *one = screen_process(s);
     const bool alone = s->apart || watch_run_count(s->run) == 1;
+    const uint64_t now_ns = clock_monotonic_ns(), begun_ns = clock_thread_ns();
+    const bool asks = !alone && now_ns - s->shared_ns >= 20 * s->shared_took_ns;
     double live = 0;
-    uint64_t rss = 0;
+    uint64_t rss = 0, shares = 0;
     for (uint32_t i = 0; i < watch_run_count(s->run); i++) {
         const struct watch_process *p = watch_run_process(s->run, i);
         if ((s->apart && p != one) || p->life != WATCH_RUNNING)
             continue;
         live += process_footprint(p);
-        rss += alone ? process_rss(p) : process_share(p);
+        rss += process_rss(p);
+        shares += asks ? process_share(p) : 0;
     }
+    if (asks) {
+        s->shared_bytes = rss > shares ? rss - shares : 0;
+        s->shared_ns = now_ns;
+        s->shared_took_ns = clock_thread_ns() - begun_ns;
+    }
+    if (!alone)
+        rss -= rss < s->shared_bytes ? rss : s->shared_bytes;
     if (!one)
         return;
     s->live[s->moments % SCREEN_MOMENTS] = estimate_whole(live);

@@ -28,6 +28,8 @@ struct watch_screen {
     char filter[64], said[160];
     uint64_t live[SCREEN_MOMENTS], rss[SCREEN_MOMENTS]; /* of the processes shown; rings */
     uint64_t moments;                                   /* how many there ever were */
+    /* Bytes that the sum of their RSS counted more than once when they were last asked for it. */
+    uint64_t shared_bytes, shared_ns, shared_took_ns;
     unsigned lines, columns;
     char *text; /* the text drawn */
     size_t text_bytes;
