@@ -176,7 +176,7 @@ static void append_pattern(struct buffer *b, const char *name, bool plain)
     enum part part;
     for (size_t i = 0, n; name[i]; i += n) {
         n = part_at(name, i, &part);
-        const bool may = part != PART_NAME && (plain || part == PART_ARGUMENTS);
+        const bool may = plain && part != PART_NAME;
         if (part == PART_ARGUMENTS) {
             buffer_append_text(b, "(?:\\(.*)?");
             continue;
@@ -199,10 +199,20 @@ static void strip(struct buffer *b, const char *name, bool plain)
     }
 }
 
-static bool add_name(struct strings *to, const struct buffer *name, bool *fresh)
+static void add_name(struct pprof *p, struct strings *to, const char *name, bool plain, bool *fresh)
 {
-    return !buffer_failed(name) &&
-           (!name->size_bytes || strings_id(to, name->data, name->size_bytes, fresh));
+    struct buffer *const b = &p->stripped;
+    *fresh = true;
+    strip(b, name, plain);
+    if (buffer_failed(b) || (b->size_bytes && !strings_id(to, b->data, b->size_bytes, fresh)))
+        no_memory(p);
+}
+
+/* As both kinds of readers have the name, and whether none was kept so before. */
+static void keep_name(struct pprof *p, const char *name, bool *fresh, bool *fresh_plain)
+{
+    add_name(p, &p->kept, name, false, fresh);
+    add_name(p, &p->kept_plain, name, true, fresh_plain);
 }
 
 void pprof_drop(struct pprof *p, const char *function)
@@ -215,14 +225,8 @@ void pprof_drop(struct pprof *p, const char *function)
 
 void pprof_keep(struct pprof *p, const char *function)
 {
-    bool fresh;
-    const char *name = text_utf8_only(&p->clean, function);
-    strip(&p->stripped, name, false);
-    bool added = add_name(&p->kept, &p->stripped, &fresh);
-    strip(&p->stripped, name, true);
-    added &= add_name(&p->kept_plain, &p->stripped, &fresh);
-    if (!added)
-        no_memory(p);
+    bool fresh, plain;
+    keep_name(p, text_utf8_only(&p->clean, function), &fresh, &plain);
 }
 
 static uint64_t function(struct pprof *p, const struct pprof_line *l)
@@ -403,13 +407,8 @@ static void put_drop_frames(struct pprof *p)
     for (uint32_t i = 0; i < p->dropped.count && !failed(p); i++) {
         const char *name =
             (const char *)(const void *)p->dropped.bytes.data + p->dropped.entries[i].offset;
-        bool fresh = true, plain = true;
-        strip(&p->stripped, name, false);
-        bool added = add_name(&p->kept, &p->stripped, &fresh);
-        strip(&p->stripped, name, true);
-        added &= add_name(&p->kept_plain, &p->stripped, &plain);
-        if (!added)
-            no_memory(p);
+        bool fresh, plain;
+        keep_name(p, name, &fresh, &plain);
         if (fresh && all.size_bytes)
             buffer_append_char(&all, '|');
         if (fresh)
