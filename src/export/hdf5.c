@@ -59,12 +59,6 @@ static void put_threads(struct hdf5_out *o)
     o->failed |= !hdf5_table_close(&t);
 }
 
-static bool in_range(const struct hdf5_out *o, uint64_t ns)
-{
-    const struct export_options *r = o->job->options;
-    return selection_has_time(&r->select, ns);
-}
-
 static void put_resident(struct hdf5_out *o)
 {
     static const struct hdf5_column columns[] = {{"time_ns", HDF5_U64},
@@ -75,7 +69,7 @@ static void put_resident(struct hdf5_out *o)
     hdf5_table_open(&t, o->process, "resident", columns, 4, o->image->resident_count);
     for (uint32_t i = 0; i < o->image->resident_count; i++) {
         const struct mlw_resident *r = &o->image->resident[i];
-        if (!in_range(o, r->clock))
+        if (!selection_has_time(&o->job->options->select, r->clock))
             continue;
         hdf5_put(&t, 0, r->clock);
         hdf5_put(&t, 1, r->vmsize);
@@ -94,7 +88,7 @@ static void put_marks(struct hdf5_out *o)
     hdf5_table_open(&t, o->process, "marks", columns, 3, o->image->note_count);
     for (uint32_t i = 0; i < o->image->note_count; i++) {
         const struct trace_event_note *n = &o->image->event_notes[i];
-        if (n->control || !in_range(o, n->time_ns))
+        if (n->control || !selection_has_time(&o->job->options->select, n->time_ns))
             continue;
         hdf5_put(&t, 0, n->time_ns);
         hdf5_put(&t, 1, n->thread);

@@ -12,6 +12,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "symbol/program.h"
 
 /* ---- finding the file ---- */
@@ -80,12 +81,6 @@ static int find(const char *name, struct inspect *r, struct error *err)
 
 /* ---- scripts ---- */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* When the file starts with `#!`, puts its interpreter's path into `out` and returns true. */
 static bool script_interpreter(int fd, char out[PATH_MAX])
 {
@@ -102,7 +97,7 @@ static bool script_interpreter(int fd, char out[PATH_MAX])
     memcpy(out, p, length);
     out[length] = 0;
     /* `#!/usr/bin/env NAME` (or `env -S NAME`) runs what env finds. */
-    if (strcmp(base_name(out), "env") != 0)
+    if (strcmp(path_base_name(out), "env") != 0)
         return true;
     p += length;
     for (;;) {
@@ -277,14 +272,14 @@ static void read_elf(int fd, struct inspect *r)
     read_segments(elf, fd, r);
     read_sections(elf, r);
     r->is_static = !*r->interpreter && !r->is_loader;
-    r->is_musl = !strncmp(base_name(r->interpreter), "ld-musl", 7);
+    r->is_musl = !strncmp(path_base_name(r->interpreter), "ld-musl", 7);
     elf_end(elf);
 }
 
 /* musl's loader is its C library as well, and only its name says so. */
 static void be_musls_loader(struct inspect *r)
 {
-    const char *name = base_name(r->path);
+    const char *name = path_base_name(r->path);
     if (!r->is_elf || *r->interpreter || !r->exports_malloc ||
         (strncmp(name, "ld-musl", 7) != 0 && strcmp(name, "libc.so") != 0))
         return;

@@ -1,26 +1,12 @@
 /* contents.c - see contents.h. */
 #include "symbol/contents.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "trust/file.h"
 
 enum { PIECE_BYTES = 64 << 10, PIECES = 128 };
-
-/* A piece: all of its bytes, or false. */
-static int read_piece(int fd, uint8_t *piece, size_t bytes, uint64_t at)
-{
-    for (size_t n = 0; n < bytes;) {
-        const ssize_t got = pread(fd, piece + n, bytes - n, (off_t)(at + n));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return 0;
-        n += (size_t)got;
-    }
-    return 1;
-}
 
 static uint64_t mix(uint64_t sum, uint64_t word)
 {
@@ -41,7 +27,7 @@ uint64_t contents_sum(int fd, uint64_t bytes)
                        left = bytes - begin;
         const size_t n = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES, words = (n + 7) / 8;
         memset(piece + n, 0, words * 8 - n);
-        if (!read_piece(fd, piece, n, begin))
+        if (trust_read(fd, piece, n, begin) != n)
             return 0;
         for (size_t k = 0; k < words; k++) {
             uint64_t word;
