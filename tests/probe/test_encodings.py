@@ -84,18 +84,23 @@ class Table(unittest.TestCase):
 
 
 class Encodings(Case):
+    def probed(self, program, functions):
+        """How the program ended with probes on these functions of its own, and the report."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out")
+            out = mallow("probe", "calls", "--json", "-o", path, "--lib", program, "--function", functions, "--", program)
+            with open(path, encoding="utf-8") as f:
+                document = json.load(f)
+        self.assertEqual(out.returncode, 0, out.stderr)
+        return out, document
+
     def test_nothing_changes(self):
         program = victim("encodings_victim")
         alone = subprocess.run([program], capture_output=True, text=True, check=True).stdout
         names = [line.split()[0] for line in alone.splitlines()]
         never = {f"e_{code}" for code in first_instructions.NEVER}
         self.assertGreater(len(names), 6000)
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "out")
-            out = mallow("probe", "calls", "--json", "-o", path, "--lib", program, "--function", "e_*", "--", program)
-            with open(path, encoding="utf-8") as f:
-                document = json.load(f)
-        self.assertEqual(out.returncode, 0, out.stderr)
+        out, document = self.probed(program, "e_*")
         self.assertEqual([(a, b) for a, b in zip(alone.splitlines(), out.stdout.splitlines()) if a != b], [])
         self.assertEqual(out.stdout, alone)
         self.assertEqual({f["function"]: f["calls"] for f in document["functions"]}, {n: 2 for n in names if n not in never})
@@ -112,12 +117,7 @@ class Encodings(Case):
         program = victim("nops_victim")
         alone = subprocess.run([program], capture_output=True, text=True, check=True).stdout
         self.assertEqual(alone.split(), ["0f", "66", "0f", "66"])
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "out")
-            out = mallow("probe", "calls", "--json", "-o", path, "--lib", program, "--function", "nop_*", "--", program)
-            with open(path, encoding="utf-8") as f:
-                document = json.load(f)
-        self.assertEqual(out.returncode, 0, out.stderr)
+        out, document = self.probed(program, "nop_*")
         self.assertEqual({f["function"]: f["calls"] for f in document["functions"]}, {"nop_four": 1000, "nop_six": 1000})
         self.assertEqual({p["function"]: p["reason"] for p in document["not_placed"]},
                          dict.fromkeys(("nop_five", "nop_five_short"), BECOMES_CALL))

@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import sqlite3
 import subprocess
 import time
@@ -17,6 +16,7 @@ import urllib.request
 import zlib
 
 from mallowtest import MALLOW, Case, main, pythons, run, source, victim
+from ports import free_ports
 
 SHOWN = 6  # call sites, the largest, that are looked for
 
@@ -97,6 +97,15 @@ def leaves(path):
         name = key({"function": function, "file": file, "line": line})
         found[name] = found.get(name, 0) + parts[2][live]
     return found
+
+
+def ask(port):
+    """The report of the live page; None before the watch has seen the process."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/report.json?kind=all", timeout=60) as f:
+            return json.load(f)
+    except OSError:
+        return None
 
 
 class CallSite(Case):
@@ -228,8 +237,7 @@ class Everywhere(Case):
         self.text = run([MALLOW, *watch, "--", *command]).err.decode()
         if not stays:
             return
-        with socket.create_server(("127.0.0.1", 0)) as s:
-            port = s.getsockname()[1]
+        [port] = free_ports(1)
         env = dict(os.environ, LC_ALL="C.UTF-8", TERM="xterm-256color", HOME=self.dir, SHELL="/bin/sh", STAY="1")
         env.pop("TMUX", None)
 
@@ -244,12 +252,8 @@ class Everywhere(Case):
                 time.sleep(.2)
 
         def asked():
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/report.json?kind=all", timeout=60) as f:
-                    self.live = json.load(f)
-            except OSError:
-                return False
-            return True
+            self.live = ask(port)
+            return self.live
 
         def stays_now():
             """It has done all that it does, and reads."""
@@ -305,8 +309,7 @@ class Everywhere(Case):
         program = "\n".join(["import sys", "def early(): return bytearray(300000)", "kept = [early()]", "print('early', flush=True)",
                              "sys.stdin.readline()", "def late(): return bytearray(400000)", "kept.append(late())",
                              "print('late', flush=True)", "sys.stdin.readline()"])
-        with socket.create_server(("127.0.0.1", 0)) as s:
-            port = s.getsockname()[1]
+        [port] = free_ports(1)
         p = subprocess.Popen([MALLOW, "watch", "--every", "1h", "--period", "4K", "--listen", f"127.0.0.1:{port}", "--", *python, "-X",
                               "perf", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
@@ -314,11 +317,9 @@ class Everywhere(Case):
                 self.assertEqual(p.stdout.readline(), name + "\n")
                 end, found = time.monotonic() + 20, []
                 while name not in found and time.monotonic() < end:
-                    try:
-                        with urllib.request.urlopen(f"http://127.0.0.1:{port}/report.json?kind=all", timeout=60) as f:
-                            found = [function(key(s["frames"][s["call_site"]])) for s in json.load(f)["sites"] if s["frames"]]
-                    except OSError:  # the watch has not seen the process yet
-                        time.sleep(.1)
+                    live = ask(port)
+                    found = [function(key(s["frames"][s["call_site"]])) for s in live["sites"] if s["frames"]] if live else []
+                    time.sleep(.1)
                 self.assertIn(name, found)
                 p.stdin.write("\n")
                 p.stdin.flush()
