@@ -188,8 +188,8 @@ static struct explain_moment one_of_four(const struct range *r, enum explain_at 
     return o;
 }
 
-/* Whether two measurements differ by more than a twentieth of the larger resident size: in it, in
- * the live bytes, or in those that were given back lazily, and are resident still. */
+/* True: two measurements are more than a twentieth of the larger resident size apart, in that size,
+ * in the live bytes, or in the bytes that were given back lazily and are still resident. */
 static bool differ(const struct range *r, size_t a, size_t b)
 {
     if (a == EXPLAIN_NONE || b == EXPLAIN_NONE)

@@ -257,7 +257,7 @@ static uint64_t pages_between(uint64_t begin, uint64_t end)
     return end > begin ? pinned_page_up(end) - pinned_page_up(begin) : 0;
 }
 
-/* Of a heap, as far as there ever was a block. */
+/* The bytes of a heap below a thread's cache, as far as there ever was a block. */
 static uint64_t held_of(const struct seen_heap *h)
 {
     return pages_between(h->begin, h->cache_end < h->end ? h->cache_end : h->end);

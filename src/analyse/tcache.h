@@ -27,8 +27,8 @@ struct tcache_chunk {
 struct tcache *tcache_new(const struct trace_image *image, bool *failed);
 void tcache_free(struct tcache *t); /* NULL is fine */
 
-/* Of a chunk that a thread's cache may take, at most, in bytes; 0: there are no caches, or it is
- * not known. */
+/* The largest chunk that a thread's cache takes, in bytes; 0: there are no caches, or it is not
+ * known. */
 uint64_t tcache_takes(const struct trace_image *image);
 
 /* A block begins; by `op` of enum mlw_op. */

@@ -77,7 +77,7 @@ static uint64_t hash_text(uint64_t h, const char *text)
     return (h ^ 0xff) * 0x100000001b3u;
 }
 
-/* Of a call site, in whatever process. */
+/* The key of a call site: the same in each process. */
 static uint64_t key_of(const struct names *names, const struct watch_row *row)
 {
     uint64_t h = 0xcbf29ce484222325u;

@@ -84,7 +84,8 @@ int show_frames(struct json *j, struct fleet_store *store, uint64_t site, struct
     struct frames frames = {0};
     int status = store_frames(store, site, &call_site, add_frame, &frames, err);
     const char *text = buffer_text(&frames.text);
-    /* Of a deep stack the two ends, or in place of the outer one what begins with the call site. */
+    /* A deep stack is shown by its two ends; the outer one begins no further out than the call
+     * site. */
     const bool whole = frames.count <= WHOLE_FRAMES;
     size_t outer = whole ? END_FRAMES : frames.count - END_FRAMES, end = frames.count;
     if (call_site >= END_FRAMES && call_site < outer) {

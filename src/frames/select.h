@@ -19,8 +19,8 @@ struct selection_options {
 };
 
 enum selection_of { SELECTION_TIME = 1, SELECTION_BLOCKS = 2 };
-/* Whether the options filter by time, or blocks by what they are; of: enum selection_of, or both.
- */
+/* True: the options filter by time, or blocks by their figures and stacks; of: which of the two, or
+ * both. */
 bool selection_any(const struct selection_options *o, unsigned of);
 bool selection_has_time(const struct selection_options *o, uint64_t time_ns);
 

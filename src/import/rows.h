@@ -78,8 +78,8 @@ void rows_resident(struct rows *r, uint32_t image, uint64_t time_ns, const struc
 void rows_split(struct rows *r, uint32_t image, uint64_t time_ns, const struct mlw_split *k);
 uint64_t rows_calls(const struct rows *r);
 void rows_flush(struct rows *r); /* all that there is so far goes to the file */
-/* What an image was called when it was last looked at: its arguments, pieces that end with a NUL
- * each, and the kernel's name of it. Once, at any time before its end is written. */
+/* The name of an image when it was last looked at: its arguments, pieces that end with a NUL each,
+ * and the kernel's name of it. Once, at any time before its end is written. */
 void rows_called(struct rows *r, uint32_t image, const char *arguments, size_t bytes,
                  const char *comm);
 /* The image ended (enum mlw_end_how; status as of waitpid, or 0): nothing more comes of it. Those

@@ -106,7 +106,7 @@ static bool is_silent(const struct slab *s, const struct probe_key *k)
     return false;
 }
 
-/* Whether a reader sees the same of both: two places in one function. */
+/* True: both read the same. They may be two places in one function. */
 static bool reads_same(const struct probe_engine *e, const struct probe_key *a,
                        const struct probe_key *b)
 {

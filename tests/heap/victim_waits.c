@@ -1,10 +1,10 @@
 /* victim_waits.c - threads that wait in every way and threads that compute, all of which look for
  * what should not be seen: an interrupted call, a register that changed, a child.
  *
- * Usage: victim_waits [seccomp | killed]. At the end of its input it prints "errors N" and what
- * they were. seccomp: behind a filter that kills whoever forks. killed: only waits that begin
- * again, or go on, also when mallow is killed (epoll_wait and sigtimedwait end by any stop). Then a
- * copy of the process may stay, dead, which only a wait with __WALL sees. */
+ * Usage: victim_waits [seccomp | killed]. At the end of its input it prints "errors N" and the
+ * first error. With seccomp a filter kills the process when it forks. With killed all waits are
+ * such that begin again when mallow is killed, which epoll_wait and sigtimedwait do not; a copy of
+ * the process may then stay as a zombie that only a wait with __WALL sees. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,6 +1,7 @@
 /* nops_victim.c - functions that begin with a nop of five bytes, or of another length, called CALLS
  * times each. Prints the first byte of each as it stands in memory, and the mappings that the
- * kernel made for probes. Forks nobody: where such a nop has become a call, a child could crash. */
+ * kernel made for probes. It does not fork: where such a nop has become a call, a child
+ * could crash. */
 #include <stdio.h>
 #include <string.h>
 
