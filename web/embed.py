@@ -14,7 +14,7 @@ def array(name, data):
 
 def main(script, style, out):
     with open(out, "w", encoding="ascii") as file:
-        file.write('#include "report/html_assets.h"\n')
+        file.write('#include "show/html_assets.h"\n')
         for name, source in (("html_script", script), ("html_style", style)):
             with open(source, "rb") as data:
                 content = data.read()

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "cli/view.h"
-#include "report/frame_texts.h"
+#include "show/frame_texts.h"
 #include "report/sections.h"
 
 /* Of two replays an interval of 99 % is some forty times as wide as they are apart. */

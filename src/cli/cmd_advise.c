@@ -3,7 +3,7 @@
  * The recording up to a moment is replayed under each setting that its findings suggest. */
 #include "cli/advise_show.h"
 #include "cli/command.h"
-#include "cli/output.h"
+#include "show/output.h"
 #include "cli/view.h"
 #include "replay/run.h"
 #include "workload/convert.h"

@@ -6,7 +6,7 @@
 #include "base/human.h"
 #include "base/proc.h"
 #include "cli/command.h"
-#include "cli/output.h"
+#include "show/output.h"
 #include "heap/heap.h"
 #include "record/control.h"
 

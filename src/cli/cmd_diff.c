@@ -8,8 +8,9 @@
 #include "cli/command.h"
 #include "cli/gate.h"
 #include "cli/limits.h"
-#include "cli/output.h"
+#include "show/output.h"
 #include "cli/view.h"
+#include "page/page.h"
 #include "report/diff.h"
 
 #define TOP_NOT_GIVEN UINT64_MAX

@@ -6,7 +6,7 @@
 
 #include "base/human.h"
 #include "cli/command.h"
-#include "cli/output.h"
+#include "show/output.h"
 #include "cli/view.h"
 #include "export/export.h"
 

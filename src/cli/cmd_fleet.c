@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "cli/fleet_load.h"
 #include "cli/fleet_options.h"
-#include "cli/fleet_page.h"
+#include "fleet/fleet.h"
 
 #define AT(field) offsetof(struct fleet_cli, field)
 

@@ -6,7 +6,7 @@
 #include "base/human.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/output.h"
+#include "show/output.h"
 #include "import/import.h"
 
 struct import_cli {

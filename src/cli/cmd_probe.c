@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/output.h"
+#include "show/output.h"
 #include "cli/preflight.h"
 #include "cli/probe_show.h"
 #include "cli/view.h"

@@ -7,11 +7,11 @@
 #include "base/human.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/document.h"
+#include "show/document.h"
 #include "cli/transfer.h"
-#include "cli/output.h"
+#include "show/output.h"
 #include "cli/uploading.h"
-#include "compare/document.h"
+#include "show/json_document.h"
 #include "push/segments.h"
 
 #define SECOND_NS 1000000000ull

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "cli/command.h"
-#include "cli/output.h"
+#include "show/output.h"
 #include "cli/preflight.h"
 #include "cli/record_attached.h"
 #include "cli/record_heap.h"

@@ -7,9 +7,9 @@
 
 #include "base/human.h"
 #include "base/text.h"
-#include "cli/document.h"
+#include "show/document.h"
 #include "cli/replaying.h"
-#include "compare/document.h"
+#include "show/json_document.h"
 #include "compare/measured.h"
 #include "stats/stats.h"
 #include "workload/pack.h"

@@ -6,8 +6,9 @@
 #include "cli/command.h"
 #include "cli/gate.h"
 #include "cli/limits.h"
-#include "cli/output.h"
+#include "show/output.h"
 #include "cli/view.h"
+#include "page/page.h"
 #include "report/report.h"
 #include "trace/trace.h"
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/document.h"
+#include "show/document.h"
 #include "cli/replaying.h"
-#include "cli/tune_show.h"
+#include "tune/show.h"
 #include "workload/pack.h"
 
 /* What the user asks for. */

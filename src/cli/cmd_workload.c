@@ -7,7 +7,7 @@
 #include "base/human.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/output.h"
+#include "show/output.h"
 #include "cli/recorded.h"
 #include "trust/file.h"
 #include "workload/convert.h"

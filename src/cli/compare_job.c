@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cli/comparison_show.h"
-#include "cli/document.h"
+#include "compare/show.h"
+#include "show/document.h"
 #include "cli/recorded.h"
 #include "compare/baseline.h"
-#include "compare/document.h"
+#include "show/json_document.h"
 #include "compare/judge.h"
 #include "workload/pack.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/document.h"
-#include "compare/document.h"
+#include "show/document.h"
+#include "show/json_document.h"
 
 static const char *const status_names[] = {"ok", "limited", "missing"};
 static const char *const weight_names[] = {"essential", "useful", "optional"};

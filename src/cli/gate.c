@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "cli/output.h"
+#include "show/output.h"
 
 struct gate_case {
     enum gate_outcome outcome;

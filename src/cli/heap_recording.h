@@ -3,7 +3,7 @@
 #ifndef MALLOW_CLI_HEAP_RECORDING_H
 #define MALLOW_CLI_HEAP_RECORDING_H
 
-#include "cli/heap_sampled.h"
+#include "heap/show/sampled.h"
 #include "cli/view.h"
 #include "heap/heap.h"
 

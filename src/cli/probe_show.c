@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "cli/output.h"
+#include "show/output.h"
 
 static void flush(struct probe_printing *p)
 {

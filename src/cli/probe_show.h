@@ -6,7 +6,7 @@
 
 #include "cli/command.h"
 #include "probe/probe.h"
-#include "report/probe.h"
+#include "probe/show/show.h"
 
 struct probe_printing {
     const struct command *self;

@@ -13,9 +13,9 @@
 #include "base/human.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "cli/document.h"
+#include "show/document.h"
 #include "cli/transfer.h"
-#include "compare/document.h"
+#include "show/json_document.h"
 #include "push/segments.h"
 #include "trust/place.h"
 

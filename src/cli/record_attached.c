@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <signal.h>
 
-#include "cli/output.h"
+#include "show/output.h"
 #include "cli/record_heap.h"
 #include "cli/record_show.h"
 #include "cli/record_upload.h"

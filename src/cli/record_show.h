@@ -3,7 +3,7 @@
 #define MALLOW_CLI_RECORD_SHOW_H
 
 #include "cli/command.h"
-#include "cli/output.h"
+#include "show/output.h"
 #include "record/record.h"
 
 /* A line for each thing that is not in the recording, or not as it should be. */

@@ -10,8 +10,8 @@
 
 #include "base/json.h"
 #include "base/proc.h"
-#include "cli/output.h"
-#include "export/watch_pprof.h"
+#include "show/output.h"
+#include "watch/out/pprof.h"
 #include "limit/groups.h"
 
 #define MOST_DUMPS  100u /* of a watch: a threshold that is crossed all day must not fill a disk */

@@ -6,8 +6,8 @@
 
 #include "base/human.h"
 #include "base/text.h"
-#include "cli/document.h"
-#include "compare/document.h"
+#include "show/document.h"
+#include "show/json_document.h"
 #include "watch/left.h"
 
 static void print_text(const struct left *l)

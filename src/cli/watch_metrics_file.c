@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "export/watch_metrics.h"
+#include "watch/out/metrics.h"
 #include "trust/place.h"
 
 #define BETWEEN_NS 10000000000ull /* Prometheus asks every 15 seconds or less often */

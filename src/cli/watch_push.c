@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/human.h"
 #include "base/text.h"
-#include "export/watch_otlp.h"
+#include "watch/out/otlp.h"
 #include "fleet/fleet.h"
 #include "push/http.h"
 #include "push/letter.h"

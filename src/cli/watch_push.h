@@ -7,7 +7,7 @@
 #define MALLOW_CLI_WATCH_PUSH_H
 
 #include "cli/command.h"
-#include "report/watch_view.h"
+#include "watch/view/view.h"
 #include "symbol/symbol.h"
 #include "watch/run.h"
 

@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/human.h"
 #include "base/plural.h"
-#include "cli/output.h"
-#include "export/watch_pprof.h"
+#include "show/output.h"
+#include "watch/out/pprof.h"
 
 #define TICK_NS  500000000ull
 #define FIRST_NS 60000000000ull /* the first report, without --every */

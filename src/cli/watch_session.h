@@ -10,9 +10,9 @@
 #include "cli/watch_dump.h"
 #include "cli/watch_metrics_file.h"
 #include "cli/watch_push.h"
-#include "cli/watch_screen.h"
+#include "watch/live/screen.h"
 #include "cli/watch_serve.h"
-#include "report/watch_view.h"
+#include "watch/view/view.h"
 #include "watch/run.h"
 
 /* The options of `mallow watch`. */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "compare/document.h"
+#include "show/json_document.h"
 #include "compare/measured.h"
 #include "trust/place.h"
 

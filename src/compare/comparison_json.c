@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "compare/comparison.h"
-#include "compare/document.h"
+#include "show/json_document.h"
 
 static json_object *number(double v) { return isfinite(v) ? json_object_new_double(v) : NULL; }
 

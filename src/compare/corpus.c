@@ -1,6 +1,6 @@
 /* corpus.c - see corpus.h. */
 #include "compare/corpus.h"
-#include "compare/document.h"
+#include "show/json_document.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -181,4 +181,10 @@ int fleet_diff_sql(FILE *out, struct fleet_store *store, const struct fleet_sele
                    const struct fleet_selection *now, const struct fleet_question *q,
                    struct error *err);
 
+/* An answer as a page for a browser, into a file that is whole when it has its name. old: what `of`
+ * is compared with; NULL: a report of `of`. A page that would be too large has fewer call sites,
+ * and says so. */
+int fleet_page(const char *path, struct fleet_store *store, const struct fleet_selection *old,
+               const struct fleet_selection *of, const struct fleet_question *q, struct error *err);
+
 #endif

@@ -66,8 +66,5 @@ void diff_text(FILE *out, const struct diff *d, struct symbols *symbols,
                const struct report_options *options);
 void diff_json(FILE *out, const struct diff *d, struct symbols *symbols,
                const struct report_options *options);
-/* As a page, see report_html; the smallest changes are left out when there are very many. */
-int diff_html(FILE *out, const struct diff *d, struct symbols *symbols,
-              const struct report_options *options, struct error *err);
 
 #endif

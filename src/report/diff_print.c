@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "base/plural.h"
-#include "layout.h"
+#include "show/layout.h"
 #include "report/diff.h"
 #include "report/sections.h"
 

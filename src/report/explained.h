@@ -7,8 +7,8 @@
 #include "analyse/explain.h"
 #include "base/json.h"
 #include "frames/names.h"
-#include "layout.h"
-#include "report/frame_texts.h"
+#include "show/layout.h"
+#include "show/frame_texts.h"
 #include "report/report.h"
 
 struct explained_list {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "report/explained.h"
-#include "report/frame_texts.h"
+#include "show/frame_texts.h"
 #include "report/heap.h"
 
 #define PINNING_SHOWN 100u /* without a limit */

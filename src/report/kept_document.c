@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "report/keep.h"
-#include "report/layout.h"
+#include "show/layout.h"
 
 enum { COLUMN_FACTS = 2, COLUMN_TEXT = 3 };
 enum { FACT_OPTIONS, FACT_NAMES, FACTS };

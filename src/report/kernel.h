@@ -5,7 +5,7 @@
 
 #include "analyse/faults.h"
 #include "base/json.h"
-#include "layout.h"
+#include "show/layout.h"
 #include "model/model.h"
 #include "report/report.h"
 

@@ -61,12 +61,6 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
 int report_json(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
                 const struct report_options *options, struct error *err);
 
-/* One page of HTML that needs nothing else and has at most REPORT_HTML_BYTES, however long the
- * recording: it says what it leaves out. Reads each process twice. */
-#define REPORT_HTML_BYTES 5000000u
-int report_html(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
-                const struct report_options *options, struct error *err);
-
 /* Every event in time order over all processes, a line each. */
 int report_dump(FILE *out, struct trace *t, struct symbols *symbols,
                 const struct report_options *options, bool json, struct error *err);

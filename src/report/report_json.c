@@ -11,7 +11,7 @@
 #include "frames/known.h"
 #include "frames/pass.h"
 #include "report/explained.h"
-#include "report/frame_texts.h"
+#include "show/frame_texts.h"
 #include "report/gate.h"
 #include "report/json_process.h"
 #include "report/kept_document.h"

@@ -10,7 +10,7 @@
 #include "base/plural.h"
 #include "frames/known.h"
 #include "frames/pass.h"
-#include "layout.h"
+#include "show/layout.h"
 #include "report/explained.h"
 #include "report/gate.h"
 #include "report/kept_document.h"

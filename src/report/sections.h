@@ -2,7 +2,7 @@
 #ifndef MALLOW_REPORT_SECTIONS_H
 #define MALLOW_REPORT_SECTIONS_H
 
-#include "layout.h"
+#include "show/layout.h"
 #include "model/model.h"
 #include "report/report.h"
 

@@ -4,7 +4,7 @@
 
 #include "analyse/group.h"
 #include "frames/known.h"
-#include "layout.h"
+#include "show/layout.h"
 #include "report/report.h"
 
 /* The `top` largest call sites by a metric, with the callers that lead to each. title: the heading,

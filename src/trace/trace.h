@@ -286,7 +286,7 @@ void trace_give_threads(struct trace *t, unsigned n);
 enum trace_kept_kind {
     TRACE_KEPT_MODEL = 1,   /* model/keep.h */
     TRACE_KEPT_PINNED = 2,  /* report/explained_keep.h */
-    TRACE_KEPT_PAGE = 3,    /* report/html_keep.h */
+    TRACE_KEPT_PAGE = 3,    /* page/keep.h */
     TRACE_KEPT_DOCUMENT = 4 /* report/kept_document.h */
 };
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "tune/tuning.h"
-#include "compare/document.h"
+#include "show/json_document.h"
 
 static const char *const winner_keys[TUNING_WINNERS] = {"peak", "average", "time", "all"};
 

@@ -12,7 +12,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import circles  # noqa: E402
 import processor  # noqa: E402
 
-# Folder of src/ -> the folders of src/ whose headers it may include, besides its own.
+# Room of src/ -> the rooms of src/ whose headers it may include, besides its own. A room is a folder, or a folder in one
+# that has a line of its own here.
 MAY_INCLUDE = {
     "format": set(),
     "arch": set(),
@@ -30,25 +31,32 @@ MAY_INCLUDE = {
     "frames": {"analyse", "model", "trace", "symbol", "base"},
     "bpf": {"arch"},
     "probe": {"arch", "glibc", "bpf", "format", "stop", "symbol", "launch", "base"},
-    "report": {"frames", "analyse", "model", "trace", "symbol", "probe", "bpf", "watch", "trust", "base"},
+    "show": {"frames", "symbol", "trust", "base"},
+    "report": {"show", "frames", "analyse", "model", "trace", "symbol", "probe", "trust", "base"},
+    "page": {"report", "show", "frames", "analyse", "model", "trace", "symbol", "trust", "base"},
+    "probe/show": {"probe", "show", "frames", "symbol", "bpf", "base"},
     "heap": {"arch", "glibc", "stop", "trust", "format", "trace", "symbol", "base"},
+    "heap/show": {"heap", "show", "frames", "trace", "watch", "base"},
     "inject": {"arch", "stop", "format", "symbol", "trust", "base", "limit"},
     "launch": {"base"},
     "record": {"arch", "glibc", "format", "trust", "base", "trace", "launch", "probe", "import", "inject", "limit", "inspect", "stop", "symbol"},
     "import": {"arch", "format", "workload", "trace", "trust", "base"},
-    "export": {"arch", "frames", "watch", "analyse", "model", "trace", "symbol", "workload", "trust", "base"},
-    "fleet": {"push", "stats", "frames", "analyse", "model", "trace", "symbol", "trust", "base"},
+    "export": {"arch", "frames", "analyse", "model", "trace", "symbol", "workload", "trust", "base"},
+    "fleet": {"push", "show", "stats", "frames", "analyse", "model", "trace", "symbol", "trust", "base"},
     "watch": {"arch", "format", "launch", "limit", "trace", "trust", "base"},
+    "watch/view": {"watch", "show", "frames", "analyse", "trace", "symbol", "base"},
+    "watch/live": {"watch/view", "watch", "show", "frames", "base"},
+    "watch/out": {"watch", "export", "frames", "symbol", "trust", "base"},
     "workload": {"format", "trust", "base", "trace"},
     "replay": {"arch", "format", "glibc", "base", "workload"},
     "stats": set(),
-    "compare": {"trust", "base", "replay", "stats"},
-    "tune": {"glibc", "trust", "base", "compare", "replay", "stats"},
+    "compare": {"show", "trust", "base", "replay", "stats"},
+    "tune": {"glibc", "show", "trust", "base", "compare", "replay", "stats"},
     "advise": {"analyse", "base", "compare", "model", "replay", "report", "stats", "symbol", "trace", "workload", "frames"},
     "push": {"arch", "trust", "base"},
     "serve": {"base"},
-    "cli": {"base", "trust", "limit", "inject", "trace", "symbol", "inspect", "model", "analyse", "frames", "report", "export", "import", "record",
-            "watch", "workload", "replay", "stats", "compare", "tune", "advise", "push", "serve", "probe", "bpf", "heap", "fleet"},
+    "cli": {"base", "trust", "limit", "inject", "trace", "symbol", "inspect", "model", "analyse", "frames", "show", "report", "page", "export", "import", "record",
+            "watch", "watch/view", "watch/live", "watch/out", "workload", "replay", "stats", "compare", "tune", "advise", "push", "serve", "probe", "probe/show", "bpf", "heap", "heap/show", "fleet"},
 }
 
 # The directories, in the order of the way of the data -> what each owns.
@@ -70,7 +78,9 @@ OWNS = {
     "model": "batches of events into live blocks, stacks, time",
     "analyse": "the questions that a report answers",
     "frames": "the frames of a stack as people read them; which are an allocator's; patterns, suppressions",
-    "report": "typed results as text, JSON and the page",
+    "show": "how anything is printed: columns and bars of text, JSON documents, files that are whole, the page around a document",
+    "report": "a recording, a difference of two and single calls, as text and JSON; why RSS is above the live bytes",
+    "page": "a recording or a difference of two as a page for a browser; the page itself is `web/`",
     "inject": "a library into a process that runs: which thread may be borrowed, and when; calls; putting it back",
     "launch": "starting a program under a preloaded library so that it is what it would be alone",
     "record": "the parent's side of recording, and control",
@@ -80,6 +90,10 @@ OWNS = {
     "watch": "sampled programs: finding and following them, copies of their segments, estimates, what is old",
     "bpf": "what runs in the kernel: a `NAME.bpf.c` and its plain data `NAME.h` for each probe; the kernel's types",
     "probe": "loading, attaching, waiting, adding up; what this machine lacks (`caps.c`)",
+    "probe/show": "what a probe counted, as text and JSON",
+    "watch/view": "reports of a watch: stacks into sites with names, as text and JSON",
+    "watch/live": "the screen of a watch: the terminal, keys, the list of all processes",
+    "watch/out": "a watch in other tools' formats: metrics, OTLP, pprof",
     "workload": "a recording into a workload: calls by thread on numbered slots; its file",
     "replay": "a workload run against an allocator, measured",
     "stats": "whether measurements differ, by how much, how surely. Pure functions",
@@ -89,6 +103,7 @@ OWNS = {
     "push": "a file sent to a store by HTTP, whole or in segments, also while it grows; questions to a server",
     "serve": "HTTP on loopback, elsewhere with a token and TLS, answered between other work: who may ask, and bounds",
     "heap": "the heap of a process or core that was not prepared: reading, proving, references, roots, dominators, types",
+    "heap/show": "a heap, or the difference of two, as text, JSON and a page",
     "inspect": "what can be known before: whether a program can be recorded, what this machine lacks",
     "cli": "the table of commands; options; everything that is printed about failure",
 }
@@ -99,6 +114,10 @@ ONLY_THESE = {
     ("analyse", "trace"): {"trace/trace.h"},
     ("frames", "trace"): {"trace/trace.h"},
     ("report", "trace"): {"trace/trace.h"},
+    ("page", "trace"): {"trace/trace.h"},
+    ("heap/show", "heap"): {"heap/heap.h"},
+    ("heap/show", "trace"): {"trace/trace.h"},
+    ("watch/view", "trace"): {"trace/trace.h"},
     ("export", "trace"): {"trace/trace.h"},
     ("import", "trace"): {"trace/trace.h"},
     ("import", "workload"): {"workload/djmalloc_order.h", "workload/djmalloc_record.h"},
@@ -119,8 +138,9 @@ ONLY_THESE = {
     ("workload", "trace"): {"trace/trace.h"},
     ("cli", "trace"): {"trace/trace.h"},
     ("probe", "format"): {"format/arenas.h", "format/chunk.h", "format/op.h"},
-    ("report", "probe"): {"probe/probe.h", "probe/arenas.h"},
-    ("report", "bpf"): {"bpf/key.h"},
+    ("report", "probe"): {"probe/arenas.h"},
+    ("probe/show", "bpf"): {"bpf/key.h"},
+    ("probe/show", "probe"): {"probe/probe.h", "probe/arenas.h"},
     ("cli", "bpf"): {"bpf/key.h"},
     ("compare", "replay"): {"replay/run.h"},
     ("tune", "replay"): {"replay/run.h"},
@@ -136,10 +156,10 @@ LIBRARIES = [
     (re.compile(r"^bpf/(bpf|libbpf)\.h"), {"probe"}),
     (re.compile(r"^bpf/bpf_"), {"bpf"}),
     (re.compile(r"^zstd"), {"heap", "import", "trace", "workload"}),
-    (re.compile(r"^zlib"), {"export", "import", "report"}),
+    (re.compile(r"^zlib"), {"export", "import", "page", "show"}),
     (re.compile(r"^sqlite3"), {"export", "fleet"}),
     (re.compile(r"^curl/"), {"push"}),
-    (re.compile(r"^json-c/"), {"compare", "fleet", "tune", "report", "cli"}),
+    (re.compile(r"^json-c/"), {"compare", "fleet", "tune", "report", "show", "heap/show", "cli"}),
 ]
 
 LIBRARY_NAMES = ["elfutils", "libbpf", "libbpf's headers for the kernel", "zstd", "zlib", "SQLite",
@@ -181,6 +201,12 @@ def check_table(root):
     return bad
 
 
+def room(path):
+    """The room of a path below src/."""
+    parts = path.split(os.sep)
+    return "/".join(parts[:2]) if "/".join(parts[:2]) in MAY_INCLUDE else parts[0]
+
+
 def sources(root):
     for folder, _, names in sorted(os.walk(os.path.join(root, "src"))):
         for name in sorted(names):
@@ -195,7 +221,7 @@ def check_includes(root):
     count = 0
     for path in sources(root):
         here = os.path.relpath(path, src)
-        area = here.split(os.sep)[0]
+        area = room(here)
         count += 1
         if area not in MAY_INCLUDE:
             bad.append(f"src/{here}: folder '{area}' is not in the table of borders")
@@ -232,7 +258,7 @@ def judge(root, path, area, bracket, name):
     if not target.startswith(src + os.sep):
         return  # include/mallow.h: public, everybody's
     header = os.path.relpath(target, src)
-    other = header.split(os.sep)[0]
+    other = room(header)
     if other == area:
         return
     if other not in MAY_INCLUDE[area]:
@@ -312,7 +338,7 @@ def main():
     if sys.argv[1:] == ["--table"]:
         sys.stdout.write(table())
         return 0
-    root = sys.argv[1]
+    root = os.path.abspath(sys.argv[1])
     bad = check_includes(root) + check_table(root) + processor.check(root) + circles.check(root)
     if len(sys.argv) > 2:
         folder = os.path.join(sys.argv[2], "lib")

@@ -15,7 +15,7 @@ ALLOWED = [
     ({"model/model", "model/state"}, "state.h is the inside of a model, which its files share"),
     ({"watch/follow", "watch/maps"}, "maps.c asks who is followed already"),
     ({"tune/forest", "tune/search"}, "a search knows its forest, and a forest the point that it judges"),
-    ({"report/watch", "report/watch_view"}, "watch_impl.h is shared by the files of the view"),
+    ({"watch/view/impl", "watch/view/view"}, "impl.h is shared by the files of the view"),
     ({"export/export", "export/job"}, "export.c has the table of formats, job.h what each is given"),
     ({"record/image", "record/split"}, "an image holds the state of its split"),
     ({"record/kernel_source", "record/loop", "record/record"}, "record.h has the options that the loop passes on"),

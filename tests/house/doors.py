@@ -105,7 +105,7 @@ ALLOWED = {
     ("cli/fleet_load.c", "lstat"): (1, "a name, which is only looked at, to choose what opens it"),
     ("cli/fleet_load.c", "stat"): (1, "a name, which is only looked at, to choose what opens it"),
     ("cli/fleet_load.c", "scandir"): (1, "a directory and nothing else, whose names are only read"),
-    ("cli/output.c", "stat"): (3, "names, which are only looked at, to refuse early"),
+    ("show/output.c", "stat"): (3, "names, which are only looked at, to refuse early"),
     ("cli/push_input.c", "stat"): (1, "a name, which is only looked at, to say why"),
     ("cli/record_heap.c", "posix_spawn"): (1, "mallow itself, by /proc/self/exe"),
     ("cli/record_heap.c", "posix_spawn_file_actions_addopen"): (1, "the device /dev/null"),
@@ -131,7 +131,7 @@ ALLOWED = {
     ("replay/run.c", "execve"): (1, "mallow-replay, where mallow is installed"),
     ("replay/run.c", "readlink"): (1, "/proc/self/exe"),
     ("replay/run.c", "realpath"): (4, "allocators that the user asked for or the system has; where mallow is installed"),
-    ("report/watch_view.c", "access"): (1, "a name, which is only looked at, to see whether there is a file"),
+    ("watch/view/view.c", "access"): (1, "a name, which is only looked at, to see whether there is a file"),
     ("tune/spaces.c", "open"): (1, "a file of /sys"),
     ("workload/check.c", "mmap"): (1, "a file of trust_stable, or in the replayer alone one of workload/pack.h"),
 }

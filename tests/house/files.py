@@ -19,7 +19,7 @@ FUNCTION_LINES_MAX = 80
 COMMAND_LINES_MAX = 250  # of src/cli/cmd_NAME.c: it parses options and calls one thing
 COMMAND = re.compile(r"^cmd_\w+\.c$")
 # The head of a JSON document is written here alone; corpus.c takes it out of documents in documents.
-SCHEMA = {"src/base/json.c", "src/compare/document.c", "src/compare/corpus.c"}
+SCHEMA = {"src/base/json.c", "src/show/json_document.c", "src/compare/corpus.c"}
 # What only fetches must be FETCHES (src/base/fetch.h), or the compiler drops its calls.
 FETCHING = re.compile(r"^static (?:inline )?void (\w+)\([^{};]*\)\n\{\n((?:(?!^\}).*\n)*?)\}", re.M)
 DRAWERS = re.compile(r"^(util|utils|misc|common|helpers?|stuff)\.[ch]$")

@@ -47,6 +47,8 @@ BY_ID = {
     },
     "the number under which a recording, a segment, a table or the kernel's events know it": {
         "heap/heap.h": "recording sampled",
+        "heap/show/sampled.h": "heap_samples_read",
+        "heap/show/sampled.c": "look",
         "heap/recorded.h": "recorded_read",
         "heap/recorded.c": "choose",
         "launch/launch.h": "known",

@@ -39,7 +39,7 @@ OTHER_NUMBERS = {
     "inject/target.c": (1, "steps at most"),
     "import/rows.c": (1, "the longest path"),
     "preload/unwind/unwind_impl.h": (2, "bits of a packed rule"),
-    "report/html_pack.c": (1, "base64"),
+    "show/html_pack.c": (1, "base64"),
     "symbol/dwarfindex.c": (2, "limits"),
     "trace/seal/section_write.c": (1, "a bound of what is packed"),
     "trace/sealed/section_read.c": (1, "the same bound"),

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "page/page.h"
 #include "report/report.h"
 
 typedef int write_report(FILE *out, const char *path, struct trace *t, struct symbols *symbols,

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "report/html_draft.h"
-#include "report/html_pack.h"
+#include "page/draft.h"
+#include "show/html_pack.h"
 
 enum { PIECE = 256 << 10, LARGE = 16 << 20 };
 

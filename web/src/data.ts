@@ -1,4 +1,4 @@
-/** What mallow put on the page (src/report/html.c and html_process.c write it), unpacked. */
+/** What mallow put on the page (src/page/page.c and process.c write it), unpacked. */
 
 export interface Listed {
   pid: number;

@@ -1,4 +1,4 @@
-/** Moments of a run: why more was resident than live at each, and the map of the heap (src/report/html_moments.c writes them). */
+/** Moments of a run: why more was resident than live at each, and the map of the heap (src/page/moments.c writes them). */
 import { hasBlock, unpack } from "./data";
 import type { Range } from "./figures";
 

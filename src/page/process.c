@@ -1,0 +1,514 @@
+#include "page/process.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/resident.h"
+#include "report/json_process.h"
+#include "page/source.h"
+#include "report/kernel.h"
+
+#define STACKS_SHOWN 200u /* that mapped memory themselves */
+#define SINGLE_LANES 15u  /* threads that are shown by themselves */
+
+struct busy {
+    uint64_t calls;
+    uint32_t thread;
+};
+
+static int by_calls(const void *a, const void *b)
+{
+    const struct busy *x = a, *y = b;
+    if (x->calls != y->calls)
+        return x->calls < y->calls ? 1 : -1;
+    return x->thread < y->thread ? -1 : x->thread > y->thread;
+}
+
+int page_lanes_find(struct page_lanes *l, const struct trace_image *image, struct error *err)
+{
+    const uint32_t n = image->thread_count;
+    struct busy *busy = malloc(((size_t)n + 1) * sizeof *busy);
+    l->lane_of = calloc((size_t)n + 1, sizeof *l->lane_of);
+    if (!busy || !l->lane_of) {
+        free(busy);
+        page_lanes_release(l);
+        return error_memory_for(err, "%u threads", n);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        busy[i] = (struct busy){image->threads[i].calls, i};
+    qsort(busy, n, sizeof *busy, by_calls);
+    l->single = n <= SINGLE_LANES + 1 ? n : SINGLE_LANES;
+    for (uint32_t i = 0; i < n; i++)
+        l->lane_of[busy[i].thread] = i < l->single ? i : l->single;
+    l->count = l->single + (n > l->single) + 1;
+    free(busy);
+    return 0;
+}
+
+void page_lanes_release(struct page_lanes *l)
+{
+    free(l->lane_of);
+    memset(l, 0, sizeof *l);
+}
+
+static void write_lanes(struct json *j, const struct page_lanes *lanes,
+                        const struct trace_image *image)
+{
+    json_open_array(j, "lanes");
+    for (uint32_t lane = 0; lane < lanes->count; lane++) {
+        const char *name = "";
+        uint64_t threads = 0;
+        json_open_object(j, NULL);
+        json_open_array(j, "tids");
+        for (uint32_t i = 0; i < image->thread_count && lane + 1 < lanes->count; i++) {
+            if (lanes->lane_of[i] != lane)
+                continue;
+            json_number(j, NULL, image->threads[i].tid);
+            name = image->threads[i].name;
+            threads++;
+        }
+        json_close_array(j);
+        json_text(j, "name", threads == 1 ? name : "");
+        json_bool(j, "inherited", lane + 1 == lanes->count);
+        json_close_object(j);
+    }
+    json_close_array(j);
+}
+
+/* ---- frames ---- */
+
+struct texts { /* each text once; [count] */
+    const char **text;
+    uint32_t count, room;
+    uint32_t *table; /* index + 1, by hash */
+    uint32_t table_size;
+};
+
+static uint32_t hash_of(const char *s)
+{
+    uint32_t h = 2166136261u;
+    while (*s)
+        h = (h ^ (unsigned char)*s++) * 16777619u;
+    return h ^ h >> 15;
+}
+
+static int texts_new(struct texts *t, size_t at_most)
+{
+    uint32_t size = 1024;
+    while (size < 2 * at_most)
+        size *= 2;
+    *t = (struct texts){.text = malloc((at_most + 1) * sizeof *t->text),
+                        .room = (uint32_t)at_most,
+                        .table = calloc(size, sizeof *t->table),
+                        .table_size = size};
+    return t->text && t->table ? 0 : -1;
+}
+
+static uint32_t texts_add(struct texts *t, const char *text)
+{
+    text = text ? text : "";
+    uint32_t i = hash_of(text) & (t->table_size - 1);
+    while (t->table[i] && strcmp(t->text[t->table[i] - 1], text) != 0)
+        i = (i + 1) & (t->table_size - 1);
+    if (!t->table[i]) {
+        t->text[t->count++] = text;
+        t->table[i] = t->count;
+    }
+    return t->table[i] - 1;
+}
+
+static void texts_release(struct texts *t)
+{
+    free(t->text);
+    free(t->table);
+}
+
+static unsigned frame_flags(const struct name_frame *f)
+{
+    const bool own = f->own && f->role == ROLE_CODE;
+    return own | f->inlined << 1 | f->wrapper << 2 | f->known << 3 | f->cut << 4;
+}
+
+enum { FUNCTION, FILE_NAME, LINE, MODULE, FLAGS };
+
+static void write_frame_column(struct json *j, const char *key, unsigned column,
+                               const struct names *names, const uint32_t *ids, uint32_t n,
+                               struct texts *texts)
+{
+    json_open_array(j, key);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct name_frame *f = names_frame(names, ids[i]);
+        json_number(j, NULL,
+                    column == FUNCTION    ? texts_add(texts, f->function)
+                    : column == FILE_NAME ? texts_add(texts, f->below ? f->place : f->file)
+                    : column == LINE      ? f->line
+                    : column == MODULE    ? texts_add(texts, f->module)
+                                          : frame_flags(f));
+    }
+    json_close_array(j);
+}
+
+/* Numbers what occurs, each frame once; returns how many. [number: by id + 1, 0: does not occur] */
+static uint32_t number_frames(const struct page_sites *p, uint32_t *number, uint32_t *ids)
+{
+    const struct sites *s = &p->all;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->kept; i++) {
+        const uint32_t frame = s->frame[p->kept_frames[i]];
+        if (!number[frame + 1]) {
+            ids[n++] = frame;
+            number[frame + 1] = n;
+        }
+    }
+    for (uint32_t i = 0; i < p->group_count; i++) {
+        const uint32_t site = p->groups[i].site;
+        if (site != PAGE_SITE_NONE && site != PAGE_SITE_OTHER && !number[site]) {
+            ids[n++] = site - 1;
+            number[site] = n;
+        }
+    }
+    return n;
+}
+
+/* The frames that occur, each once, and the forest of callers that they stand in. *number: by
+ * id + 1, the caller's to free. */
+static int write_frames(struct json *j, const struct page_sites *p, const struct names *names,
+                        uint32_t **numbers, struct error *err)
+{
+    const struct sites *s = &p->all;
+    const uint32_t known = names_count(names);
+    uint32_t *number = calloc((size_t)known + 2, sizeof *number);
+    uint32_t *ids = calloc((size_t)known + 1, sizeof *ids);
+    struct texts texts = {0};
+    if (!number || !ids || texts_new(&texts, 3 * (size_t)known + 1)) {
+        free(number);
+        free(ids);
+        texts_release(&texts);
+        return error_memory_for(err, "the names on the page");
+    }
+    const uint32_t n = number_frames(p, number, ids);
+    json_open_object(j, "frames");
+    write_frame_column(j, "function", FUNCTION, names, ids, n, &texts);
+    write_frame_column(j, "file", FILE_NAME, names, ids, n, &texts);
+    write_frame_column(j, "line", LINE, names, ids, n, &texts);
+    write_frame_column(j, "module", MODULE, names, ids, n, &texts);
+    write_frame_column(j, "flags", FLAGS, names, ids, n, &texts);
+    json_close_object(j);
+    json_open_array(j, "texts");
+    for (uint32_t i = 0; i < texts.count; i++)
+        json_text(j, NULL, texts.text[i]);
+    json_close_array(j);
+    json_open_object(j, "nodes");
+    json_open_array(j, "caller"); /* 0: outermost; else how far before this one */
+    for (uint32_t i = 0; i < p->kept; i++) {
+        const uint32_t caller = s->parent[p->kept_frames[i]];
+        json_number(j, NULL, caller ? i + 1 - p->page_frame[caller] : 0);
+    }
+    json_close_array(j);
+    json_open_array(j, "frame");
+    for (uint32_t i = 0; i < p->kept; i++)
+        json_number(j, NULL, number[s->frame[p->kept_frames[i]] + 1] - 1);
+    json_close_array(j);
+    json_close_object(j);
+    texts_release(&texts);
+    free(ids);
+    *numbers = number;
+    return 0;
+}
+
+/* ---- groups, rows, cells ---- */
+
+/* number: of the frames on the page. */
+static void write_groups(struct json *j, const struct page_sites *p, const struct series *s,
+                         const uint32_t *number)
+{
+    const struct series_shape *shapes = series_shapes(s);
+    json_open_object(j, "groups");
+    json_open_array(j, "tip");
+    for (uint32_t i = 0; i < p->group_count; i++)
+        json_number(j, NULL, p->groups[i].tip ? p->page_frame[p->groups[i].tip] : 0);
+    json_close_array(j);
+    json_open_array(j, "site"); /* frame of the call site, plus 1; 0: none; -1: several others */
+    for (uint32_t i = 0; i < p->group_count; i++)
+        json_signed(j, NULL,
+                    p->groups[i].site == PAGE_SITE_NONE    ? 0
+                    : p->groups[i].site == PAGE_SITE_OTHER ? -1
+                                                           : (int64_t)number[p->groups[i].site]);
+    json_close_array(j);
+    json_open_array(j, "folded"); /* 0: a stack by itself; else how many it stands for, plus 1 */
+    for (uint32_t i = 0; i < p->group_count; i++)
+        json_number(j, NULL, p->groups[i].folded ? p->groups[i].stacks + 1 : 0);
+    json_close_array(j);
+    json_open_array(j, "gap"); /* 1: frames are left out between the tip and the call site */
+    for (uint32_t i = 0; i < p->group_count; i++)
+        json_number(j, NULL, p->groups[i].gap);
+    json_close_array(j);
+    json_open_array(j, "min_bytes");
+    for (uint32_t i = 0; i < p->group_count; i++)
+        json_number(j, NULL, shapes[i].min_bytes == UINT64_MAX ? 0 : shapes[i].min_bytes);
+    json_close_array(j);
+    json_open_array(j, "max_bytes");
+    for (uint32_t i = 0; i < p->group_count; i++)
+        json_number(j, NULL, shapes[i].max_bytes);
+    json_close_array(j);
+    json_open_array(j, "sizes"); /* [bits, calls, bits, calls, ...] of each */
+    for (uint32_t i = 0; i < p->group_count; i++) {
+        json_open_array(j, NULL);
+        for (unsigned bits = 0; bits < 65; bits++)
+            if (shapes[i].sizes[bits]) {
+                json_number(j, NULL, bits);
+                json_number(j, NULL, shapes[i].sizes[bits]);
+            }
+        json_close_array(j);
+    }
+    json_close_array(j);
+    json_open_array(j, "lifetimes"); /* [class, blocks, ...]; the class behind the last: live */
+    for (uint32_t i = 0; i < p->group_count; i++) {
+        json_open_array(j, NULL);
+        for (unsigned c = 0; c <= MODEL_LIFETIMES; c++)
+            if (shapes[i].lifetimes[c]) {
+                json_number(j, NULL, c);
+                json_number(j, NULL, shapes[i].lifetimes[c]);
+            }
+        json_close_array(j);
+    }
+    json_close_array(j);
+    json_close_object(j);
+}
+
+static void write_rows(struct json *j, const struct series *s)
+{
+    size_t n;
+    const struct series_row *rows = series_rows(s, &n);
+    json_open_object(j, "rows");
+    json_open_array(j, "group");
+    for (size_t i = 0; i < n; i++)
+        json_number(j, NULL, rows[i].group);
+    json_close_array(j);
+    json_open_array(j, "lane");
+    for (size_t i = 0; i < n; i++)
+        json_number(j, NULL, rows[i].lane);
+    json_close_array(j);
+    json_open_array(j, "cells");
+    for (size_t i = 0; i < n; i++)
+        json_number(j, NULL, rows[i].cells);
+    json_close_array(j);
+    json_open_array(j, "start_bytes");
+    for (size_t i = 0; i < n; i++)
+        json_number(j, NULL, rows[i].start_bytes);
+    json_close_array(j);
+    json_open_array(j, "start_blocks");
+    for (size_t i = 0; i < n; i++)
+        json_number(j, NULL, rows[i].start_blocks);
+    json_close_array(j);
+    json_close_object(j);
+}
+
+enum cell_column { BIN, CALLS, ALLOCATED, TEMPORARY, LIVE, BLOCKS, PEAK, PEAK_BLOCKS, MEAN };
+
+/* What a column says of a cell: differences to the cell before, or to the live bytes at the start
+ * of the bin, so that most of it is small. */
+static int64_t cell_value(enum cell_column column, const struct series_cell *c,
+                          const struct series_cell *before)
+{
+    switch (column) {
+    case BIN: return (int64_t)c->bin - (int64_t)before->bin;
+    case CALLS: return (int64_t)c->calls;
+    case ALLOCATED: return (int64_t)c->allocated_bytes;
+    case TEMPORARY: return (int64_t)c->temporary;
+    case LIVE: return (int64_t)(c->live_bytes - before->live_bytes);
+    case BLOCKS: return (int64_t)(c->live_blocks - before->live_blocks);
+    case PEAK: return (int64_t)(c->peak_bytes - before->live_bytes);
+    case PEAK_BLOCKS: return (int64_t)(c->peak_blocks - before->live_blocks);
+    default: return (int64_t)(c->mean_bytes - (double)before->live_bytes);
+    }
+}
+
+static void write_cells(struct json *j, const struct series *s)
+{
+    static const char *const keys[] = {"bin",    "calls", "allocated",   "temporary", "live",
+                                       "blocks", "peak",  "peak_blocks", "mean"};
+    size_t n, cell_count;
+    const struct series_row *rows = series_rows(s, &n);
+    const struct series_cell *cells = series_cells(s, &cell_count);
+    json_open_object(j, "cells");
+    for (unsigned column = BIN; column <= MEAN; column++) {
+        json_open_array(j, keys[column]);
+        for (size_t i = 0; i < n; i++) {
+            struct series_cell before = {.live_bytes = rows[i].start_bytes,
+                                         .live_blocks = rows[i].start_blocks};
+            for (size_t k = 0; k < rows[i].cells; k++) {
+                const struct series_cell *c = &cells[rows[i].first_cell + k];
+                json_signed(j, NULL, cell_value((enum cell_column)column, c, &before));
+                before = *c;
+            }
+        }
+        json_close_array(j);
+    }
+    json_close_object(j);
+}
+
+/* ---- time ---- */
+
+static uint64_t bin_value(unsigned column, const struct series_bin *b, uint64_t start_ns)
+{
+    switch (column) {
+    case 0: return b->live_bytes;
+    case 1: return b->live_blocks;
+    case 2: return b->usable_bytes;
+    case 3: return b->max_bytes;
+    case 4: return b->max_blocks;
+    case 5: return b->max_time_ns > start_ns ? b->max_time_ns - start_ns : 0;
+    case 6: return b->releases;
+    case 7: return b->foreign_releases;
+    case 8: return b->mmapped_min_bytes == UINT64_MAX ? 0 : b->mmapped_min_bytes;
+    default: return b->heap_max_bytes;
+    }
+}
+
+static void write_bins(struct json *j, const struct model *m, const struct series *s,
+                       const struct series_plan *plan)
+{
+    static const char *const keys[] = {
+        "live_bytes",  "live_blocks", "usable_bytes",     "max_bytes",         "max_blocks",
+        "max_time_ns", "releases",    "foreign_releases", "mmapped_min_bytes", "heap_max_bytes"};
+    const struct series_bin *bins = series_bins(s);
+    const uint64_t image_ns = model_image(m)->start_ns;
+    json_open_object(j, "bins");
+    json_number(j, "count", plan->bins);
+    json_number(j, "start_ns", plan->start_ns > image_ns ? plan->start_ns - image_ns : 0);
+    json_number(j, "width_ns", plan->width_ns);
+    for (unsigned column = 0; column < sizeof keys / sizeof *keys; column++) {
+        json_open_array(j, keys[column]);
+        for (uint32_t i = 0; i < plan->bins; i++)
+            json_number(j, NULL, bin_value(column, &bins[i], image_ns));
+        json_close_array(j);
+    }
+    json_close_object(j);
+}
+
+/* Of a table with few entries that are not 0: [place, count, bytes, ...], place as the distance
+ * from the entry before. */
+static void write_counts(struct json *j, const char *key, const struct model_count *c, size_t n)
+{
+    size_t last = 0;
+    json_open_array(j, key);
+    for (size_t i = 0; i < n; i++) {
+        if (!c[i].count)
+            continue;
+        json_number(j, NULL, i - last);
+        json_number(j, NULL, c[i].count);
+        json_number(j, NULL, c[i].bytes);
+        last = i;
+    }
+    json_close_array(j);
+}
+
+#define SPLITS_SHOWN 200u
+
+static void write_splits(struct json *j, const struct model *m)
+{
+    static const char *const keys[RESIDENT_PARTS] = {
+        "rounding_bytes", "heap_free_bytes", "mappings_bytes", "allocator_bytes",
+        "stacks_bytes",   "files_bytes",     "shared_bytes",   "other_bytes"};
+    const struct trace_image *image = model_image(m);
+    size_t count;
+    model_moments(m, &count);
+    size_t step = count / SPLITS_SHOWN + 1;
+    json_open_array(j, "splits");
+    for (size_t i = 0; i < count; i += step) {
+        struct resident_view v = {0};
+        resident_at(m, i, &v);
+        json_open_object(j, NULL);
+        json_signed(j, "time_ns", (int64_t)(v.time_ns - image->start_ns));
+        json_number(j, "live_bytes", v.live_bytes);
+        json_number(j, "live_blocks", v.live_blocks);
+        json_number(j, "resident_bytes", v.resident_bytes);
+        json_number(j, "recorder_bytes", v.recorder_bytes);
+        json_number(j, "swapped_bytes", v.swapped_bytes);
+        json_bool(j, "glibc", v.glibc);
+        for (unsigned part = 0; part < RESIDENT_PARTS; part++)
+            json_signed(j, keys[part], v.parts[part]);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    json_number(j, "splits_total", count);
+}
+
+static void write_chains(struct json *j, const struct model *m, const struct page_sites *p)
+{
+    const struct model_reallocs *r = model_reallocs(m);
+    json_open_array(j, "chains");
+    for (unsigned i = 0; i < MODEL_CHAINS && r->longest[i].resizes; i++) {
+        json_open_object(j, NULL);
+        json_number(j, "group", page_sites_group(p, r->longest[i].stack));
+        json_number(j, "resizes", r->longest[i].resizes);
+        json_number(j, "last_bytes", r->longest[i].last_bytes);
+        json_number(j, "chains", r->longest[i].chains);
+        json_close_object(j);
+    }
+    json_close_array(j);
+    json_open_array(j, "chain_lengths"); /* by number of bits of the resizes */
+    for (unsigned i = 0; i < sizeof r->by_length / sizeof *r->by_length; i++)
+        json_number(j, NULL, r->by_length[i]);
+    json_close_array(j);
+}
+
+static void write_failures(struct json *j, const struct model *m, const struct page_sites *p)
+{
+    size_t n;
+    const struct model_failure *f = model_failures(m, &n);
+    json_open_array(j, "failures");
+    for (size_t i = 0; i < n; i++) {
+        json_open_object(j, NULL);
+        json_text(j, "call", mlw_op_name(f[i].op));
+        json_number(j, "size_bytes", f[i].size_bytes);
+        json_signed(j, "time_ns", (int64_t)(f[i].time_ns - model_image(m)->start_ns));
+        json_number(j, "group", page_sites_group(p, f[i].stack));
+        json_close_object(j);
+    }
+    json_close_array(j);
+}
+
+int html_process(struct json *j, const struct model *m, const struct series *s,
+                 const struct series_plan *plan, const struct page_sites *sites,
+                 const struct page_lanes *lanes, struct names *names, uint32_t kernel_kinds,
+                 const struct report_options *o, struct error *err)
+{
+    const struct trace_image *image = model_image(m);
+    const size_t bins = plan->bins;
+    json_open_object(j, NULL);
+    json_process(j, m);
+    int status = json_page_timeline(j, m, kernel_kinds, o, err);
+    if (!status && !model_filtered(m))
+        status = json_mapped(j, m, names, STACKS_SHOWN, err);
+    json_text(j, "source_root", names_source_root(names));
+    json_open_object(j, "page");
+    json_number(j, "sites_total", sites->all.count);
+    json_number(j, "sites_folded", sites->folded);
+    json_number(j, "call_sites", sites->call_sites);
+    json_number(j, "call_sites_together", sites->others);
+    write_bins(j, m, s, plan);
+    write_lanes(j, lanes, image);
+    uint32_t *number = NULL;
+    if (!status)
+        status = write_frames(j, sites, names, &number, err);
+    if (!status)
+        status = html_sources(j, sites, names, number, o->sources, err);
+    if (!status)
+        write_groups(j, sites, s, number);
+    free(number);
+    write_rows(j, s);
+    write_cells(j, s);
+    write_counts(j, "sizes", series_sizes(s), bins * SERIES_SIZES);
+    write_counts(j, "lifetimes", series_lifetimes(s), bins * MODEL_LIFETIMES);
+    write_counts(j, "lane_releases", series_lane_releases(s), bins * lanes->count);
+    write_counts(j, "handovers", series_handovers(s), (size_t)lanes->count * lanes->count);
+    write_splits(j, m);
+    json_marks(j, image);
+    write_chains(j, m, sites);
+    write_failures(j, m, sites);
+    json_close_object(j);
+    json_close_object(j);
+    return status;
+}

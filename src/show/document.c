@@ -1,0 +1,33 @@
+/* document.c - see document.h. */
+#include "show/document.h"
+
+#include <stdio.h>
+
+#include "base/text.h"
+#include "show/output.h"
+#include "show/html_page.h"
+
+#define PLAIN    (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+#define INDENTED (JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)
+
+void document_print(json_object *json)
+{
+    text_put_json(stdout, json_object_to_json_string_ext(json, PLAIN));
+}
+
+void document_print_indented(json_object *json)
+{
+    text_put_json(stdout, json_object_to_json_string_ext(json, INDENTED));
+}
+
+int document_page(const char *path, const char *title, const char *kind, json_object *json,
+                  struct error *err)
+{
+    size_t n;
+    const char *text = json_object_to_json_string_length(json, PLAIN, &n);
+    struct output output;
+    if (output_open(&output, path, err))
+        return -1;
+    int status = html_page_document(output.file, title, kind, text, n, err);
+    return output_close(&output, status == 0, err) ? -1 : status;
+}
