@@ -69,6 +69,8 @@ struct pinned {
     uint64_t small_most_bytes; /* of those too small for a mapping by default */
     uint64_t large_most_bytes, large_bytes; /* of the others; and now */
     uint64_t fast_bytes;         /* glibc: at most so much was ever in fastbins until then */
+    uint64_t arena_heap_bytes;   /* glibc: heaps of other arenas begin at multiples of it; 0:
+                                    there are none */
     struct pinned_arena *arenas; /* [arena_count], the main arena first, then by address */
     size_t arena_count;
     uint32_t *arena_of;        /* [image->thread_count]: its arena's index; the main arena's for

@@ -245,6 +245,7 @@ bool seen_heaps_arenas(const struct seen_heaps *s, const struct trace_image *ima
             p->arenas[p->arena_of[i]].threads++;
         }
         p->arenas[0].heaps = p->sum[PINNED_MAIN].address;
+        p->arena_heap_bytes = s->count ? (uint64_t)1 << s->shift : 0;
     }
     free(list);
     return done;

@@ -7,7 +7,13 @@
 #include "bpf/request.inc"
 #include "bpf/arenas.h"
 
-enum { HEAP_BYTES = 64 << 20, TOP_OF_ARENA = 96, SIZE_OF_HEAP = 16, MMAP_THRESHOLD_OF_LIMITS = 16 };
+enum {
+    TOP_OF_ARENA = 96,
+    SIZE_OF_HEAP = 16,
+    WRITABLE_OF_HEAP = 24,
+    MMAP_THRESHOLD_OF_LIMITS = 16,
+    HEAP_SIZES = 3
+};
 
 const volatile struct arenas_places places SEC(".rodata.places") = {0};
 
@@ -226,9 +232,14 @@ int sysmalloc_leave(struct pt_regs *ctx)
     struct entered e;
     if (!leave(IN_SYSMALLOC, &e))
         return 0;
-    u64 heap = user_word(e.first + TOP_OF_ARENA) & ~(HEAP_BYTES - 1ull);
-    if (heap)
+    u64 top = user_word(e.first + TOP_OF_ARENA);
+    for (u32 i = 0; i < HEAP_SIZES; i++) {
+        u64 heap = top & -places.heaps[i];
+        if (!heap || user_word(heap) != e.first)
+            continue;
         emit(ARENAS_GROWN, heap, user_word(heap + SIZE_OF_HEAP), 0);
+        break;
+    }
     return 0;
 }
 
@@ -315,14 +326,18 @@ int BPF_PROG(memory_call, struct pt_regs *regs, long id)
     bpf_probe_read_kernel(&address, sizeof address, &regs->di);
     bpf_probe_read_kernel(&bytes, sizeof bytes, &regs->si);
     bpf_probe_read_kernel(&advice, sizeof advice, &regs->dx);
-    u64 heap = address & ~(HEAP_BYTES - 1ull);
-    if (id == CALL_MUNMAP) {
-        if (address == heap && bytes == HEAP_BYTES)
-            emit(ARENAS_HEAP_FREE, heap, 0, 0);
-    } else if (advice == ADVICE_DONTNEED && address != heap &&
-               address + bytes == heap + user_word(heap + SIZE_OF_HEAP))
-        /* malloc_trim gives back what lies inside; only a heap's end is its end */
-        emit(ARENAS_HEAP_LESS, heap, address - heap, 0);
+    for (u32 i = 0; i < HEAP_SIZES; i++) {
+        u64 heap = address & -places.heaps[i];
+        if (id == CALL_MUNMAP) {
+            if (address == heap && bytes == places.heaps[i])
+                emit(ARENAS_HEAP_FREE, heap, 0, 0);
+        } else if (advice == ADVICE_DONTNEED && address != heap &&
+                   address + bytes == heap + user_word(heap + SIZE_OF_HEAP)) {
+            /* malloc_trim gives back what lies inside; only a heap's end is its end */
+            emit(ARENAS_HEAP_LESS, heap, address - heap, 0);
+            break;
+        }
+    }
     return 0;
 }
 
@@ -343,7 +358,7 @@ struct {
 static __always_inline bool begins_arena(u64 address)
 {
     /* behind the header of its heap: 32 bytes, 48 since glibc 2.35 */
-    u64 offset = address & (HEAP_BYTES - 1);
+    u64 offset = address & (places.heaps[0] - 1);
     return offset == 0x20 || offset == 0x30;
 }
 
@@ -354,13 +369,13 @@ static __always_inline void look_at_new_heap(void)
     if (!leave(IN_HEAP, &e))
         return;
     u64 arena = user_word(e.first), bytes = user_word(e.first + SIZE_OF_HEAP);
-    if (!begins_arena(arena) || !bytes || bytes > HEAP_BYTES)
-        return; /* something else that begins at 64 MB */
+    if (!begins_arena(arena) || !bytes || bytes > places.heaps[HEAP_SIZES - 1])
+        return; /* something else that begins there */
     struct heap_key key = {.heap = e.first, .pid = bpf_get_current_pid_tgid() >> 32};
     if (bpf_map_update_elem(&heaps, &key, &bytes, BPF_ANY))
         lose(PROBE_LOST_EVENTS);
     emit(ARENAS_HEAP_NEW, e.first, bytes, arena);
-    if ((arena & ~(HEAP_BYTES - 1ull)) == e.first)
+    if ((arena & -places.heaps[0]) == e.first)
         emit(ARENAS_GOT, arena, 0, 0);
 }
 
@@ -408,7 +423,7 @@ int BPF_PROG(call_enter, struct pt_regs *regs, long id)
             emit(ARENAS_UNMAPPED, second, 0, 0);
         }
         struct heap_key key = {.heap = first, .pid = bpf_get_current_pid_tgid() >> 32};
-        if (second == HEAP_BYTES)
+        if (second >= places.heaps[0])
             bpf_map_delete_elem(&heaps, &key);
         break;
     }
@@ -440,14 +455,19 @@ int BPF_PROG(call_leave, struct pt_regs *regs, long result)
             emit(ARENAS_SBRK_LESS, now, e.second - now, 0);
         return 0;
     }
-    u64 heap = e.second & ~(HEAP_BYTES - 1ull);
-    struct heap_key key = {.heap = heap, .pid = bpf_get_current_pid_tgid() >> 32};
-    u64 *reported = bpf_map_lookup_elem(&heaps, &key);
-    if (reported) {
+    for (u32 i = 0; i < HEAP_SIZES; i++) {
+        u64 heap = e.second & -places.heaps[i];
+        struct heap_key key = {.heap = heap, .pid = bpf_get_current_pid_tgid() >> 32};
+        u64 *reported = bpf_map_lookup_elem(&heaps, &key);
+        /* it grows where what can be written to ends, as its header has it still */
+        if (!reported || e.second != heap + user_word(heap + WRITABLE_OF_HEAP))
+            continue;
         *reported = e.second + e.third - heap;
         emit(ARENAS_GROWN, heap, *reported, 0);
-    } else if (heap == e.second)
-        enter(IN_HEAP, heap, 0, 0);
+        return 0;
+    }
+    if (!(e.second & (places.heaps[0] - 1)))
+        enter(IN_HEAP, e.second, 0, 0);
     return 0;
 }
 

@@ -74,13 +74,15 @@ struct arenas_site {
     struct arenas_argument argument[ARENAS_ARGUMENTS];
 };
 
-/* For the way by symbols: distances from a function to variables of its library. */
+/* For the way by symbols, where nothing else is said: distances from a function to variables of its
+ * library. */
 struct arenas_places {
     __s64 main_arena;  /* from sysmalloc */
     __s64 limits_too;  /* mp_, from sysmalloc */
     __s64 free_list;   /* from arena_get2 */
     __s64 limits;      /* mp_, from munmap_chunk */
     __s64 fixed;       /* in mp_: not 0 when the thresholds do not change by themselves */
+    __u64 heaps[3];    /* GLIBC_HEAP_SIZE_LIST; also for the way by system calls */
     __s64 double_free; /* what malloc_printerr is given for one in a thread's cache, from it; 0:
                           unknown */
 };

@@ -11,15 +11,14 @@
 
 #include <stdint.h>
 
-#define MLW_ENV_ARENAS        "MALLOW_ARENAS" /* the path */
-#define MLW_ARENAS_MAGIC      0x31414e455241574cull
-#define MLW_ARENAS_SLOTS      65536u /* a power of two */
-#define MLW_ARENAS_ARGUMENTS  3
-#define MLW_ARENAS_HEAP_BYTES (64ull << 20) /* glibc's HEAP_MAX_SIZE */
+#define MLW_ENV_ARENAS       "MALLOW_ARENAS" /* the path */
+#define MLW_ARENAS_MAGIC     0x32414e455241574cull
+#define MLW_ARENAS_SLOTS     65536u /* a power of two */
+#define MLW_ARENAS_ARGUMENTS 3
 
 enum mlw_arenas_what {
-    /* an image begins; of a fork: pid of the parent, 1, the thread's arena (0: the main one; all
-     * ones: it has none yet) */
+    /* an image begins: 0, 0, the most that its heaps grow to (0: not known); of a fork: pid of the
+     * parent, 1, the thread's arena (0: the main one; all ones: it has none yet) */
     MLW_ARENAS_JOINED = 1,
     MLW_ARENAS_LEVEL,  /* an arena changed, or is new: its address, top chunk, bytes */
     MLW_ARENAS_USES,   /* the thread has its memory from this arena; 0: the main one */

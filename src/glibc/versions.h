@@ -34,6 +34,14 @@ struct glibc_heap {
 #define GLIBC_HEAD_BYTES 128u
 #define GLIBC_HEAP_BYTES ((uint64_t)64 << 20)
 #define GLIBC_HEAP_PAGES 4u /* huge pages, see huge_heaps */
+/* The sizes of all of them, as pages of 2 MiB and 1 GiB make them, the smallest first: where heaps
+ * are smaller, another heap of an arena may begin where a larger one would. */
+#define GLIBC_HEAP_SIZES 3u
+#define GLIBC_HEAP_SIZE_LIST                                                                       \
+    {                                                                                              \
+        ((uint64_t)2 << 20) * GLIBC_HEAP_PAGES, GLIBC_HEAP_BYTES,                                  \
+            ((uint64_t)1 << 30) * GLIBC_HEAP_PAGES                                                 \
+    }
 
 /* The most that such a heap grows to, made of huge pages of that size; 0: that is none. */
 static inline __attribute__((unused)) uint64_t glibc_huge_heap_bytes(uint64_t page_bytes)
@@ -52,6 +60,8 @@ struct glibc_thread_stack {
 /* Rings of the threads whose stacks the program gave, and of the stacks that wait for new threads,
  * begin behind that of the others: each head is of two words. */
 #define GLIBC_RING_HEADS 3u
+
+#define GLIBC_HEAD_LEAST 32u /* of those words; 48 since 2.35 */
 
 struct glibc_version {
     unsigned minor; /* of 2.minor: the first that is so */
@@ -101,6 +111,28 @@ static inline __attribute__((unused)) const struct glibc_version *glibc_of(unsig
     while (glibc_versions[i].minor > minor)
         i--;
     return &glibc_versions[i];
+}
+
+/* The most that heaps of other arenas than the main one grow to, where huge pages of that size were
+ * set for them (0: none). 0: the version is unknown. */
+static inline __attribute__((unused)) uint64_t glibc_heap_bytes(const struct glibc_version *v,
+                                                                uint64_t huge_page_bytes)
+{
+    if (!v)
+        return 0;
+    return huge_page_bytes && v->huge_heaps ? glibc_huge_heap_bytes(huge_page_bytes)
+                                            : GLIBC_HEAP_BYTES;
+}
+
+/* The same where the version is not known: the sizes that it may be, the smaller one first, 0
+ * behind the last. */
+static inline __attribute__((unused)) void glibc_heap_sizes(uint64_t huge_page_bytes,
+                                                            uint64_t sizes[2])
+{
+    const uint64_t huge = glibc_huge_heap_bytes(huge_page_bytes);
+    const bool small = huge && huge < GLIBC_HEAP_BYTES;
+    sizes[0] = small ? huge : GLIBC_HEAP_BYTES;
+    sizes[1] = small ? GLIBC_HEAP_BYTES : huge;
 }
 
 /* The minor of "2.41", of "2.41-12" as well; 0: it is no such text. */

@@ -231,14 +231,11 @@ static void find_parameters(struct glibc *g, const struct search *s)
 }
 
 /* How large the heaps of arenas are, by their own words: where a heap of that size would begin that
- * holds the arena's top, there is the arena's address. The smaller size first: where heaps are
- * smaller, another heap of the arena may begin where a larger one would. In doubt it is the usual
- * size. */
+ * holds the arena's top, there is the arena's address. In doubt it is the usual size. */
 static void find_heap_bytes(struct glibc *g, struct target *t)
 {
-    const uint64_t huge = glibc_huge_heap_bytes(g->huge_bytes);
-    const bool small = huge < GLIBC_HEAP_BYTES;
-    const uint64_t tried[] = {small ? huge : GLIBC_HEAP_BYTES, small ? GLIBC_HEAP_BYTES : huge};
+    uint64_t tried[2];
+    glibc_heap_sizes(g->huge_bytes, tried);
     g->heap_bytes = GLIBC_HEAP_BYTES;
     for (size_t k = 0; k < sizeof tried / sizeof *tried; k++) {
         size_t i = 1;

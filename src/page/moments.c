@@ -210,6 +210,7 @@ static void write_arenas(struct json *j, const struct trace_image *image, const 
     }
     json_close_array(j);
     json_number(j, "arenas_total", known);
+    json_number(j, "arena_heap_bytes", p->arena_heap_bytes);
 }
 
 static bool has_site(const struct moments *x, uint32_t stack)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "arch/page.h"
+#include "glibc/versions.h"
 
 static const struct {
     const char *name;
@@ -146,11 +147,11 @@ struct probe_arena *arenas_find(struct arenas_process *p, uint64_t address)
     return NULL;
 }
 
-/* An arena begins with its heap's header, at the front of 64 MB; main_arena lies in the library, or
- * stands at 0 until that is known. */
+/* An arena begins behind the words at the start of its heap, which lies at a multiple of its size;
+ * main_arena lies in the library, or stands at 0 until that is known. */
 static bool is_main(uint64_t address)
 {
-    return !address || (address & ((64u << 20) - 1)) > ARCH_PAGE_BYTES;
+    return !address || (address & (glibc_huge_heap_bytes(ARCH_HUGE_BYTES) - 1)) > GLIBC_HEAD_BYTES;
 }
 
 struct probe_arena *arenas_enter(struct arenas *a, struct arenas_process *p, uint64_t address)
@@ -200,6 +201,7 @@ void arenas_fork(struct arenas *a, uint32_t parent, uint32_t child, uint64_t are
     p->mmap_threshold_bytes = from->mmap_threshold_bytes;
     p->trim_threshold_bytes = from->trim_threshold_bytes;
     p->main_arena = from->main_arena;
+    p->heap_bytes = from->heap_bytes;
     for (size_t i = 0; i < from->heaps; i++) {
         struct arena_heap *more = GROW(a, p->heap, p->heaps);
         if (!more)

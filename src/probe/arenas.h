@@ -51,6 +51,7 @@ struct arenas_process {
     struct arena_moment *moment; /* what changed, in the order of time */
     size_t moments;
     uint64_t main_arena; /* 0: not known */
+    uint64_t heap_bytes; /* the most that its heaps grow to, where the source says it; else 0 */
 };
 
 /* What `wait` counts. */

@@ -3,6 +3,7 @@
 
 #include "base/present.h"
 #include "base/proc.h"
+#include "glibc/versions.h"
 #include "stop/handle.h"
 
 #include <fcntl.h>
@@ -12,15 +13,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HEAP_BYTES (64ull << 20)
-
 /* In struct malloc_state, and in struct malloc_par. */
-enum { TOP_AT = 96, NEXT_AT = 2160, BYTES_AT = 2184, TRIM_AT = 0, MMAP_AT = 16 };
-enum { ARENAS_MAX = 4096, HEAPS_MAX = 65536 };
-
-struct heap_header {
-    uint64_t arena, previous, bytes;
+enum {
+    FLAGS_AT = 4,
+    NOT_CONTIGUOUS = 2,
+    TOP_AT = 96,
+    NEXT_AT = 2160,
+    BYTES_AT = 2184,
+    TRIM_AT = 0,
+    MMAP_AT = 16
 };
+enum { ARENAS_MAX = 4096, HEAPS_MAX = 65536 };
 
 /* Where the file's address 0 lies in the process; 0: nowhere. */
 static uint64_t base_of(pid_t pid, const char *library)
@@ -36,6 +39,21 @@ static uint64_t base_of(pid_t pid, const char *library)
             base = m.start;
     proc_maps_close(&maps);
     return base;
+}
+
+/* Bytes that brk made. */
+static uint64_t break_bytes(pid_t pid)
+{
+    struct proc_maps maps;
+    struct proc_mapping m;
+    uint64_t bytes = 0;
+    if (!proc_maps_open(&maps, pid))
+        return 0;
+    while (proc_maps_next(&maps, &m))
+        if (m.path && !strcmp(m.path, "[heap]"))
+            bytes += m.end - m.start;
+    proc_maps_close(&maps);
+    return bytes;
 }
 
 struct memory { /* of the process */
@@ -67,21 +85,37 @@ static void report(struct arenas *a, pid_t pid, uint32_t probe, uint64_t first, 
     arenas_take(a, &e, 0);
 }
 
+/* The most that heaps of arenas grow to: where one of that size would begin that holds the arena's
+ * top, it has the arena's address. 0: no size is right. */
+static uint64_t heap_bytes(struct memory *memory, uint64_t arena, uint64_t top)
+{
+    static const uint64_t sizes[] = GLIBC_HEAP_SIZE_LIST;
+    for (size_t i = 0; i < GLIBC_HEAP_SIZES; i++) {
+        uint64_t word;
+        if (word_at(memory, top & -sizes[i], &word) && word == arena)
+            return sizes[i];
+    }
+    return 0;
+}
+
 /* The heaps of an arena, from its top on; their bytes are to be the arena's. */
 static bool read_heaps(struct memory *memory, struct arenas *a, pid_t pid, uint64_t arena)
 {
-    struct heap_header h;
+    struct glibc_heap h;
     uint64_t top, bytes, sum = 0, heap;
     if (!word_at(memory, arena + TOP_AT, &top) || !word_at(memory, arena + BYTES_AT, &bytes))
         return false;
-    heap = top & ~(HEAP_BYTES - 1);
+    const uint64_t most = heap_bytes(memory, arena, top);
+    if (!most)
+        return false;
+    heap = top & -most;
     while (heap) {
         if (!memory->heaps-- || !peek(memory, heap, &h, sizeof h) || h.arena != arena ||
-            h.bytes > HEAP_BYTES)
+            h.bytes > most)
             return false;
         report(a, pid, ARENAS_HEAP_NEW, heap, h.bytes, arena);
         sum += h.bytes;
-        if (h.previous & (HEAP_BYTES - 1))
+        if (h.previous & (most - 1))
             return false;
         heap = h.previous;
     }
@@ -91,15 +125,17 @@ static bool read_heaps(struct memory *memory, struct arenas *a, pid_t pid, uint6
 static bool read_all(struct memory *memory, struct arenas *a, pid_t pid, uint64_t main_arena,
                      uint64_t limits)
 {
-    uint64_t bytes, trim, map, next = main_arena;
-    if (!word_at(memory, main_arena + BYTES_AT, &bytes) || bytes & 15 ||
-        !word_at(memory, limits + TRIM_AT, &trim) || !word_at(memory, limits + MMAP_AT, &map))
+    uint64_t bytes, trim, map, next = main_arena, state;
+    if (!word_at(memory, main_arena, &state) || !word_at(memory, main_arena + BYTES_AT, &bytes) ||
+        bytes & 15 || !word_at(memory, limits + TRIM_AT, &trim) ||
+        !word_at(memory, limits + MMAP_AT, &map))
         return false;
     struct arenas_process *p = arenas_process(a, (uint32_t)pid);
     if (!p)
         return false;
     p->main_arena = main_arena;
-    p->sbrk_bytes = (int64_t)bytes;
+    const bool apart = state >> FLAGS_AT * 8 & NOT_CONTIGUOUS; /* mappings are among its memory */
+    p->sbrk_bytes = (int64_t)(apart ? break_bytes(pid) : bytes);
     p->mmap_threshold_bytes = map;
     p->trim_threshold_bytes = trim;
     for (unsigned n = 0; n < ARENAS_MAX; n++) {

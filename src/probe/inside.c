@@ -94,7 +94,7 @@ const char *inside_trouble(const struct inside *in)
                "known: it is not reported";
     if (in->unknown >> MLW_ARENAS_LAYOUT & 1)
         return "the arenas of a process do not look as those of its glibc should: its report "
-               "it ends there";
+               "ends there";
     if (!__atomic_load_n(&in->shared->joined, __ATOMIC_RELAXED))
         return "no process loaded libmallow-arenas.so: there is nothing to report";
     return NULL;
@@ -124,10 +124,10 @@ static void emit(struct telling *t, uint32_t probe, uint64_t first, uint64_t sec
 static void level(struct telling *t, uint64_t arena, uint64_t top, uint64_t bytes)
 {
     struct arenas_process *p = arenas_process(t->a, t->event.pid);
-    uint64_t heap = top & ~(MLW_ARENAS_HEAP_BYTES - 1), others = 0;
-    bool is_new = p && !arenas_find_heap(p, heap);
-    if (!p)
-        return;
+    if (!p || !p->heap_bytes || p->heap_bytes & (p->heap_bytes - 1))
+        return; /* it did not say how large heaps are */
+    uint64_t heap = top & -p->heap_bytes, others = 0;
+    bool is_new = !arenas_find_heap(p, heap);
     for (size_t i = p->heaps; i-- > 0;) {
         if (p->heap[i].arena != arena || p->heap[i].address == heap)
             continue;
@@ -182,6 +182,7 @@ static void began(struct telling *t, int64_t option, uint64_t value, uint64_t st
 static void translate(struct inside *in, struct telling *t, const struct mlw_arenas_event *e)
 {
     const uint64_t *v = e->argument;
+    struct arenas_process *p;
     t->event = (struct arenas_event){
         .pid = e->pid, .tid = e->tid, .time_ns = e->time_ns, .known = ARENAS_ARGUMENTS};
     switch (e->what) {
@@ -190,6 +191,8 @@ static void translate(struct inside *in, struct telling *t, const struct mlw_are
             arenas_fork(t->a, (uint32_t)v[0], e->pid, v[2]);
         else
             emit(t, ARENAS_EXEC, 0, 0, 0);
+        if (!v[1] && (p = arenas_process(t->a, e->pid)))
+            p->heap_bytes = v[2];
         break;
     case MLW_ARENAS_LEVEL: level(t, v[0], v[1], v[2]); break;
     case MLW_ARENAS_USES: uses(t, v[0]); break;

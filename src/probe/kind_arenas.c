@@ -349,18 +349,25 @@ static int arenas_choose(struct probe_engine *e, struct error *err)
 /* Where the thresholds' being fixed stands in mp_, which grew by three fields with glibc 2.35. */
 static int64_t fixed_at(const struct found *f) { return address_of(f, "alloc_new_heap") ? 72 : 52; }
 
-static int set_places(struct probe_engine *e, const struct found *f, struct error *err)
+static void find_places(const struct found *f, struct arenas_places *p)
 {
     static const char double_free[] = "free(): double free detected in tcache 2";
     const uint64_t text = functions_text(f->path, double_free, sizeof double_free);
+    p->main_arena = (int64_t)(address_of(f, "main_arena") - address_of(f, "sysmalloc"));
+    p->limits_too = (int64_t)(address_of(f, "mp_") - address_of(f, "sysmalloc"));
+    p->free_list = (int64_t)(address_of(f, "free_list") - address_of(f, "arena_get2"));
+    p->limits = (int64_t)(address_of(f, "mp_") - address_of(f, "munmap_chunk"));
+    p->fixed = fixed_at(f);
+    p->double_free = text ? (int64_t)(text - address_of(f, "malloc_printerr")) : 0;
+}
+
+static int set_places(struct probe_engine *e, const struct found *f, struct error *err)
+{
     struct bpf_map *map = bpf_object__find_map_by_name(e->object, ".rodata.places");
-    const struct arenas_places places = {
-        .main_arena = (int64_t)(address_of(f, "main_arena") - address_of(f, "sysmalloc")),
-        .limits_too = (int64_t)(address_of(f, "mp_") - address_of(f, "sysmalloc")),
-        .free_list = (int64_t)(address_of(f, "free_list") - address_of(f, "arena_get2")),
-        .limits = (int64_t)(address_of(f, "mp_") - address_of(f, "munmap_chunk")),
-        .fixed = fixed_at(f),
-        .double_free = text ? (int64_t)(text - address_of(f, "malloc_printerr")) : 0};
+    struct arenas_places places = {.heaps = GLIBC_HEAP_SIZE_LIST};
+    _Static_assert(sizeof places.heaps / sizeof *places.heaps == GLIBC_HEAP_SIZES, "sizes");
+    if (f->source == PROBE_SOURCE_SYMBOLS)
+        find_places(f, &places);
     if (!map || bpf_map__set_initial_value(map, &places, sizeof places))
         return error_system(err, "cannot configure the programs");
     return 0;
@@ -381,7 +388,7 @@ static int arenas_prepare(struct probe_engine *e, struct error *err)
     }
     if (!e->options->sizes)
         engine_skip(e, "request");
-    if (f->source == PROBE_SOURCE_SYMBOLS && set_places(e, f, err))
+    if (set_places(e, f, err))
         return -1;
     return engine_resize(e, "events", 1 << 22, err);
 }

@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "glibc/versions.h"
 #include "trust/process.h"
 
-#define ARENA_HEAP_BYTES ((uint64_t)64 << 20) /* glibc: HEAP_MAX_SIZE on 64-bit machines */
-#define MOST_BYTES       ((size_t)64 << 20)
-#define READ_BYTES       ((size_t)16 << 10) /* room for a read */
+#define MOST_BYTES ((size_t)64 << 20)
+#define READ_BYTES ((size_t)16 << 10) /* room for a read */
 
 struct mapping {
     uint64_t start, end, device, inode;
@@ -143,16 +143,27 @@ static bool parse_field(const char *p, const char *end, const char *key, uint64_
     return true;
 }
 
-/* A heap of a non-main arena begins at a multiple of 64 MiB; what it has not grown into yet follows
- * it as inaccessible memory up to the next multiple. A full one has nothing behind it. */
+/* A heap of a non-main arena begins at a multiple of its size; what it has not grown into yet
+ * follows it as inaccessible memory up to the next multiple. A full one has nothing behind it.
+ * Other things begin at multiples of small sizes: then it has to be mapped as glibc does it. */
+static bool is_heap_of(const struct mapping *m, const struct mapping *next, uint64_t bytes)
+{
+    if (m->start % bytes || (bytes < GLIBC_HEAP_BYTES && !m->no_reserve))
+        return false;
+    if (m->end % bytes == 0)
+        return m->no_reserve;
+    return next && next->start == m->end && !memcmp(next->perms, "---p", 4) &&
+           (!next->name_bytes || name_begins(next, PROC_HUGE_PAGES)) &&
+           next->end > (m->end | (bytes - 1)); /* more of the kind may follow */
+}
+
 static bool is_arena_heap(const struct mapping *m, const struct mapping *next)
 {
-    if (m->start % ARENA_HEAP_BYTES || memcmp(m->perms, "rw-p", 4) != 0)
-        return false;
-    if (m->end % ARENA_HEAP_BYTES == 0)
-        return m->no_reserve;
-    return next && next->start == m->end && !memcmp(next->perms, "---p", 4) && !next->name_bytes &&
-           next->end > (m->end | (ARENA_HEAP_BYTES - 1)); /* more of the kind may follow */
+    static const uint64_t sizes[] = GLIBC_HEAP_SIZE_LIST;
+    bool is = false;
+    for (size_t i = 0; i < GLIBC_HEAP_SIZES && !memcmp(m->perms, "rw-p", 4); i++)
+        is |= is_heap_of(m, next, sizes[i]);
+    return is;
 }
 
 #define GUARD_MOST  ((uint64_t)64 << 10)

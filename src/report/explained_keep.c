@@ -116,7 +116,8 @@ static void state(const struct fields *f, struct pinned *p, const struct trace_i
     uint64_t *const of[] = {&p->time_ns,          &p->live_blocks,     &p->requested_bytes,
                             &p->usable_bytes[0],  &p->usable_bytes[1], &p->usable_bytes[2],
                             &p->usable_bytes[3],  &p->heap_most_bytes, &p->small_most_bytes,
-                            &p->large_most_bytes, &p->large_bytes,     &p->fast_bytes};
+                            &p->large_most_bytes, &p->large_bytes,     &p->fast_bytes,
+                            &p->arena_heap_bytes};
     _Static_assert(PINNED_PLACES == 4, "places");
     numbers(f, of, sizeof of / sizeof *of);
     p->arena_count = (size_t)at_most(f, p->arena_count, ITEMS_MOST);

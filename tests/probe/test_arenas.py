@@ -13,6 +13,7 @@ from probing import MALLOW, Case, attached, for_others, main, mallow, reads, vic
 
 LIBRARY = victim("libnotes_victim.so")
 ARENA = 0x7f1000000030
+HUGE = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=2"}
 
 
 class Notes(Case):
@@ -138,6 +139,18 @@ class Agrees:
             self.assertGreaterEqual(names.count("arena_reuse"), 6)
         self.assertEqual(len(document["arenas"]), 3)
 
+    def test_heaps_of_huge_pages(self):
+        """They are of 8 MiB until glibc 2.42, and the main arena's memory is mapped: brk makes none of it."""
+        document, stdout = self.run_victim(env=HUGE)
+        sizes = [int(n) for n in re.findall(r'<system type="current" size="(\d+)"/>', stdout)]
+        self.assertEqual((document["sbrk_bytes"], sorted(h["bytes"] for h in document["heaps"])), (0, sorted(sizes[1:-1])))
+        self.assertEqual((len([a for a in document["arenas"] if not a["main"]]), len(document["heaps"])), (8, 8))
+        document, stdout = self.run_victim("arenas_family", env=HUGE)
+        self.assertEqual(sum(h["bytes"] for h in document["heaps"]), int(stdout.split()[0]))
+        names = [e["event"] for e in document["events"]]
+        self.assertEqual((names.count("heap_new") - names.count("heap_free"), names.count("arena_new")), (1, 1))
+        self.assertGreaterEqual(names.count("heap_new"), 2)
+
     def test_requests_beside_the_threshold(self):
         """The victim's own requests: four large ones, and 8 times 2000 small ones; the library's are few."""
         document, _ = self.run_victim(options=["--sizes"])
@@ -160,8 +173,14 @@ class Symbols(Agrees, Case):
 
     def test_a_process_with_a_past(self):
         """Attached when all has happened, it knows what is there."""
+        self.look_back((1200128, 2400256))
+
+    def test_a_past_with_heaps_of_huge_pages(self):
+        self.look_back(None, HUGE)
+
+    def look_back(self, thresholds, env=()):
         with subprocess.Popen([victim("arenas_victim"), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              text=True) as process:
+                              text=True, env=dict(os.environ, **dict(env))) as process:
             process.stdin.write("go\n")
             process.stdin.flush()
             total, lines = int(process.stdout.readline()), [process.stdout.readline()]
@@ -179,10 +198,11 @@ class Symbols(Agrees, Case):
         self.assertEqual([line for line in err.splitlines() if "the probes slow" not in line], [])
         document = json.loads(out)
         sizes = [int(n) for n in re.findall(r'<system type="current" size="(\d+)"/>', "".join(lines))]
-        self.assertEqual(document["sbrk_bytes"], sizes[0])
+        self.assertEqual(sum(sizes[:-1]), total)
+        self.assertEqual(document["sbrk_bytes"], sizes[0] if thresholds else 0)
         self.assertEqual(sorted(h["bytes"] for h in document["heaps"]), sorted(sizes[1:-1]))
-        self.assertEqual(document["sbrk_bytes"] + sum(h["bytes"] for h in document["heaps"]), total)
-        self.assertEqual((document["mmap_threshold_bytes"], document["trim_threshold_bytes"]), (1200128, 2400256))
+        if thresholds:
+            self.assertEqual((document["mmap_threshold_bytes"], document["trim_threshold_bytes"]), thresholds)
         self.assertEqual(document["events"], [])
         self.assertEqual((len(document["arenas"]), [a["main"] for a in document["arenas"]].count(True)), (9, 1))
 

@@ -115,6 +115,26 @@ static void test_arenas(void **state)
     assert_int_equal(s.anonymous, (400 + 800 + 1600 + 3200) * KIB);
 }
 
+/* They are of 8 MiB where they may be of huge pages, whether there are such or not. */
+static void test_arenas_of_huge_pages(void **state)
+{
+    (void)state;
+    char text[16384] = "";
+    struct smaps_hints none = {0};
+    add(text, "7f1000800000-7f1000a00000", "rw-p", "", 100, 0, "ac nr");
+    add(text, "7f1000a00000-7f1001000000", "---p", "", 0, 0, "nr");
+    add(text, "7f1001800000-7f1001a00000", "rw-p", "/anon_hugepage (deleted)", 200, 0, "ht nr");
+    add(text, "7f1001a00000-7f1002000000", "---p", "/anon_hugepage (deleted)", 0, 0, "ht nr");
+    /* not mapped as glibc does it; not aligned */
+    add(text, "7f1002800000-7f1002a00000", "rw-p", "", 400, 0, "ac");
+    add(text, "7f1002a00000-7f1003000000", "---p", "", 0, 0, "");
+    add(text, "7f1003a00000-7f1003c00000", "rw-p", "", 800, 0, "ac nr");
+    add(text, "7f1003c00000-7f1004000000", "---p", "", 0, 0, "nr");
+    struct mlw_split s = split_of(text, &none, NULL);
+    assert_int_equal(s.arenas, (100 + 200) * KIB);
+    assert_int_equal(s.anonymous, (400 + 800) * KIB);
+}
+
 static void test_thread_stacks(void **state)
 {
     (void)state;
@@ -417,13 +437,14 @@ static void test_known_heaps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),      cmocka_unit_test(test_known_heaps),
-        cmocka_unit_test(test_hugetlb),    cmocka_unit_test(test_given_back),
-        cmocka_unit_test(test_written),    cmocka_unit_test(test_forked),
-        cmocka_unit_test(test_arenas),     cmocka_unit_test(test_thread_stacks),
-        cmocka_unit_test(test_own_memory), cmocka_unit_test(test_twice),
-        cmocka_unit_test(test_merged),     cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_any_text),   cmocka_unit_test(test_ends_meanwhile),
+        cmocka_unit_test(test_kinds),          cmocka_unit_test(test_known_heaps),
+        cmocka_unit_test(test_hugetlb),        cmocka_unit_test(test_given_back),
+        cmocka_unit_test(test_written),        cmocka_unit_test(test_forked),
+        cmocka_unit_test(test_arenas),         cmocka_unit_test(test_arenas_of_huge_pages),
+        cmocka_unit_test(test_thread_stacks),  cmocka_unit_test(test_own_memory),
+        cmocka_unit_test(test_twice),          cmocka_unit_test(test_merged),
+        cmocka_unit_test(test_refuses),        cmocka_unit_test(test_any_text),
+        cmocka_unit_test(test_ends_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,6 +201,18 @@ class Moments(unittest.TestCase):
         _, m, _ = self.check("800", "100000")
         self.assertGreaterEqual(m["map"]["cell_bytes"], 2 * PAGE)
 
+    def test_heaps(self):
+        """How far apart heaps of arenas begin, by which the map says whose an address is."""
+        minor = int(os.confstr("CS_GNU_LIBC_VERSION").split(".")[1])
+        for kind, step in ("0", 64 << 20), ("2", 8 << 20 if 35 <= minor <= 42 else 64 << 20):
+            os.environ["GLIBC_TUNABLES"] = f"glibc.malloc.hugetlb={kind}"
+            self.addCleanup(os.environ.pop, "GLIBC_TUNABLES", None)
+            path = os.path.join(DIRECTORY.name, f"heaps-{kind}")
+            subprocess.run([MALLOW, "record", "-q", "-o", path, "--", FRAY, "600", "1500"], check=True)
+            steps = {moment["arena_heap_bytes"] for moment in pages.moments(page_of(path))[0]["moments"]}
+            self.assertEqual(steps | {0}, {0, step})
+            self.assertIn(step, steps)
+
     def test_filters(self):
         """Under a filter of blocks, addresses say nothing; in a range of time there are its moments."""
         recording = record("filtered", FRAY, "600", "1500")

@@ -14,10 +14,9 @@ function address(n: number): string {
 
 /** The arena that an address is in, by the heaps that the moment lists. */
 function arenaOf(m: Moments, moment: number, at: number): string {
-  const arenas = m.list[moment].arenas;
-  if (!arenas) return "";
-  const HEAP = 2 ** 26;
-  const found = arenas.find((a) => a[0] && Math.floor(a[0] / HEAP) === Math.floor(at / HEAP));
+  const { arenas, arena_heap_bytes: step } = m.list[moment];
+  if (!arenas || !step) return "";
+  const found = arenas.find((a) => a[0] && Math.floor(a[0] / step) === Math.floor(at / step));
   return found ? `arena ${address(found[0])}` : arenas.some((a) => a[0]) && at < 2 ** 46 ? "main arena" : "";
 }
 

@@ -21,6 +21,8 @@ export interface Moment {
   /** glibc: [address (0: main), live bytes, live blocks, free, free on shared pages, free below, tcache, heaps, threads, tid...] */
   arenas?: number[][];
   arenas_total?: number;
+  /** Heaps of other arenas than the main one begin at multiples of it. */
+  arena_heap_bytes?: number;
   /** [site, free on its pages, free below, live bytes, live blocks] */
   keepers: number[][];
   keepers_total: number;

@@ -21,13 +21,13 @@
 #include "arch/page.h"
 #include "arch/stack.h"
 #include "format/arenas.h"
+#include "glibc/versions.h"
 #include "preload/guest.h"
 #include "preload/sys.h"
 
-#define HEAP_MASK (MLW_ARENAS_HEAP_BYTES - 1)
-#define MMAPPED   2u
-#define NON_MAIN  4u
-#define FLAGS     7u
+#define MMAPPED  2u
+#define NON_MAIN 4u
+#define FLAGS    7u
 
 enum {
     ARENAS_MAX = 4096,
@@ -61,6 +61,7 @@ static struct {
     volatile bool off;
     bool sizes;
     uint64_t top_at, bytes_at, next_at; /* in an arena */
+    uint64_t heap_mask;                 /* keeps the address of a heap of what lies in it */
     volatile uint64_t last_break, threshold;
     volatile bool fixed; /* thresholds do not move any more */
     volatile bool main_reported;
@@ -76,6 +77,11 @@ static TLS struct {
 } self;
 
 static uint64_t word_at(uint64_t address) { return *(const volatile uint64_t *)address; }
+
+static inline __attribute__((always_inline)) uint64_t heap_of(uint64_t address)
+{
+    return address & guest.heap_mask;
+}
 
 /* ---- reporting ---- */
 
@@ -210,7 +216,7 @@ static void find_main(uint64_t arena)
         at = word_at(at + guest.next_at);
         if (!at || at == arena)
             return;
-        if ((at & HEAP_MASK) > ARCH_PAGE_BYTES) {
+        if (at - heap_of(at) > GLIBC_HEAD_BYTES) {
             guest.main_reported = true;
             report(MLW_ARENAS_MAIN, at, 0, 0);
         }
@@ -221,21 +227,31 @@ static void find_main(uint64_t arena)
  * of new arenas, whose first heap is never unmapped. */
 static bool looks_right(uint64_t arena)
 {
-    uint64_t heap = arena & ~HEAP_MASK;
+    uint64_t heap = heap_of(arena);
     for (int i = 0; i < 100; i++) { /* another thread may be making it grow */
         uint64_t bytes = word_at(arena + guest.bytes_at);
         if (word_at(heap) != arena)
             return false;
-        if ((word_at(arena + guest.top_at) & ~HEAP_MASK) != heap || word_at(heap + 16) == bytes)
+        if (heap_of(word_at(arena + guest.top_at)) != heap || word_at(heap + 16) == bytes)
             return bytes != 0;
     }
     return false;
 }
 
+/* True, where the size of heaps is not sure: one begins there, of that arena. */
+static bool is_heap(uint64_t heap, uint64_t arena)
+{
+    const struct glibc_heap *h = (const struct glibc_heap *)heap;
+    const uint64_t head = arena - heap_of(arena);
+    return head >= GLIBC_HEAD_LEAST && head <= GLIBC_HEAD_BYTES && !(arena & 7) &&
+           h->mapped <= next_facts.heap_bytes && h->bytes <= h->mapped &&
+           h->previous == heap_of(h->previous);
+}
+
 static inline __attribute__((always_inline)) bool has_changed(const struct known *k)
 {
     return word_at(k->arena + guest.bytes_at) != k->bytes ||
-           (word_at(k->arena + guest.top_at) & ~HEAP_MASK) != k->heap;
+           heap_of(word_at(k->arena + guest.top_at)) != k->heap;
 }
 
 static __attribute__((noinline)) void report_change(struct known *k)
@@ -243,7 +259,7 @@ static __attribute__((noinline)) void report_change(struct known *k)
     for (int i = 0; i < 1000 && has_changed(k); i++) {
         uint64_t top = word_at(k->arena + guest.top_at), bytes = word_at(k->arena + guest.bytes_at);
         uint64_t reported = k->bytes;
-        k->heap = top & ~HEAP_MASK;
+        k->heap = heap_of(top);
         k->bytes = bytes;
         if (!try_to_report(MLW_ARENAS_LEVEL, k->arena, top, bytes)) {
             k->bytes = reported == bytes ? 0 : reported;
@@ -260,13 +276,14 @@ static __attribute__((noinline)) void use(struct known *k)
 
 /* A block that is not the thread's usual arena's: from another thread through the cache, or the
  * thread has a new arena. */
-static __attribute__((noinline)) void other_arena(uint64_t arena, uint64_t chunk)
+static __attribute__((noinline)) void other_arena(uint64_t heap, uint64_t arena, uint64_t chunk)
 {
     bool is_new = false;
-    struct known *k = find(arena, &is_new);
-    if (!k || guest.off)
+    const bool bad = next_facts.huge_heaps && !is_heap(heap, arena);
+    struct known *k = bad ? 0 : find(arena, &is_new);
+    if (guest.off || (!k && !bad))
         return;
-    if (is_new && !looks_right(arena)) {
+    if (bad || (is_new && !looks_right(arena))) {
         report(MLW_ARENAS_UNKNOWN, MLW_ARENAS_LAYOUT, 0, 0);
         guest.off = true;
         return;
@@ -308,9 +325,9 @@ static inline __attribute__((always_inline)) void made(const void *p)
     if (unlikely(chunk & MMAPPED))
         return;
     if (chunk & NON_MAIN) {
-        uint64_t arena = word_at((uint64_t)p & ~HEAP_MASK);
+        uint64_t arena = word_at(heap_of((uint64_t)p));
         if (unlikely(!self.mine || self.mine->arena != arena))
-            other_arena(arena, chunk & ~(uint64_t)FLAGS);
+            other_arena(heap_of((uint64_t)p), arena, chunk & ~(uint64_t)FLAGS);
         else if (unlikely(has_changed(self.mine)))
             report_change(self.mine);
         return;
@@ -334,7 +351,7 @@ static inline __attribute__((always_inline)) struct going before(const void *p)
     if (unlikely(chunk & MMAPPED))
         g.mmapped = chunk & ~(uint64_t)FLAGS;
     else if (chunk & NON_MAIN)
-        g.arena = word_at((uint64_t)p & ~HEAP_MASK);
+        g.arena = word_at(heap_of((uint64_t)p));
     return g;
 }
 
@@ -475,8 +492,8 @@ static void join(void)
     if (is_left_out(s))
         return;
     __atomic_fetch_add(&s->joined, 1, __ATOMIC_RELAXED);
-    report(MLW_ARENAS_JOINED, 0, 0, 0);
-    if (!next_facts.glibc || next_facts.heap_bytes != MLW_ARENAS_HEAP_BYTES || !next_facts.curbrk) {
+    report(MLW_ARENAS_JOINED, 0, 0, next_facts.heap_bytes);
+    if (!next_facts.glibc || !next_facts.heap_bytes || !next_facts.curbrk) {
         report(MLW_ARENAS_UNKNOWN, MLW_ARENAS_NOT_GLIBC, 0, 0);
         return;
     }
@@ -485,6 +502,7 @@ static void join(void)
     guest.top_at = 96 - shift;
     guest.next_at = 2160 - shift;
     guest.bytes_at = 2184 - shift;
+    guest.heap_mask = -next_facts.heap_bytes;
     guest.end_key_made = !pthread_key_create(&guest.end_key, thread_end);
     guest.sizes = s->sizes != 0;
     if (!*next_facts.curbrk)

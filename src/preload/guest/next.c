@@ -335,9 +335,8 @@ static void learn_facts(void)
         next_facts.glibc_minor = minor;
         next_facts.huge_heaps = wants_huge_heaps();
         if (known) /* of the smallest huge pages: others are found out when they are looked at */
-            next_facts.heap_bytes = next_facts.huge_heaps && known->huge_heaps
-                                        ? glibc_huge_heap_bytes(ARCH_HUGE_BYTES)
-                                        : GLIBC_HEAP_BYTES;
+            next_facts.heap_bytes =
+                glibc_heap_bytes(known, next_facts.huge_heaps ? ARCH_HUGE_BYTES : 0);
         next_facts.curbrk = (void *const *)dlsym(RTLD_DEFAULT, "__curbrk");
         return;
     }
