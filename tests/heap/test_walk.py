@@ -12,6 +12,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
 from heaptest import HeapTest, tool  # noqa: E402
+from hugepages import huge_pages  # noqa: E402
 from libcfacts import STATIC_OWN  # noqa: E402
 
 LONG = os.environ.get("MALLOW_LONG") == "1"
@@ -114,13 +115,13 @@ class Exact(Checked):
 
     def test_hugetlb_pages(self):
         """Heaps and blocks in pages of the kernel's pool, which have a name; a copy could take the last of them."""
-        with open("/proc/meminfo", encoding="ascii") as f:
-            free = next(int(line.split()[1]) for line in f if line.startswith("HugePages_Free"))
-        if free < 40:
-            self.skipTest("40 free HugetlbPages (vm.nr_hugepages)")
-        p = self.victim(3, 2000, env=dict(os.environ, GLIBC_TUNABLES="glibc.malloc.hugetlb=2"))
-        self.check(p.pid, os.path.join(self.folder, "truth"), 3)
-        self.assertEqual(self.heap_json(p.pid)["source"], "stopped")
+        with huge_pages(60):
+            p = self.victim(3, 2000, env=dict(os.environ, GLIBC_TUNABLES="glibc.malloc.hugetlb=2"))
+            with open(f"/proc/{p.pid}/status", encoding="ascii") as f:
+                self.assertNotIn("HugetlbPages:\t       0 kB", f.read())
+            self.check(p.pid, os.path.join(self.folder, "truth"), 3)
+            self.assertEqual(self.heap_json(p.pid)["source"], "stopped")
+            self.stop(p)
 
     def test_a_maze(self):
         """What looks like blocks from every address on: the search for the main heap's next part gives up."""

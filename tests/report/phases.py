@@ -54,7 +54,8 @@ class Program:
             return next(int(line.split()[1]) << 10 for line in f if line.startswith(key))
 
     def rss(self):
-        return self.smaps("Rss:")
+        """Pages of the kernel's pool are not in its Rss."""
+        return self.smaps("Rss:") + self.smaps("Private_Hugetlb:")
 
     def explained(self, *options):
         mallow("control", str(self.pid), "sync")

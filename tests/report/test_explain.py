@@ -10,7 +10,9 @@ import sys
 import time
 import unittest
 
-from phases import ENVIRONMENT, FOLDER, MALLOW, PHASES, Program, mallow, until
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
+from hugepages import huge_pages  # noqa: E402
+from phases import ENVIRONMENT, FOLDER, MALLOW, PHASES, Program, mallow, until  # noqa: E402
 
 
 def parts(e):
@@ -120,6 +122,17 @@ class Explain(unittest.TestCase):
     def test_huge_heaps(self):
         """Heaps of four huge pages, and a main arena that is mappings alone."""
         p = Program("huge", environment={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=2"})
+        self.check_huge_heaps(p)
+
+    def test_huge_heaps_of_huge_pages(self):
+        """The same in pages of the kernel's pool. More is resident then: pages are of 2 MiB, and free ones of them stay."""
+        with huge_pages(100):
+            p = Program("pool", environment={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=2"})
+            e = self.check_huge_heaps(p)
+        self.assertEqual(e["hugetlb_bytes"] % (2 << 20), 0)
+        self.assertGreater(e["hugetlb_bytes"], 20000000 + 4 * 20000 * 1000)
+
+    def check_huge_heaps(self, p):
         p.order("small 20000 1000")
         p.order("threads 4 20000")
         e = p.settle("end", 20000000 + 50000)
@@ -135,6 +148,7 @@ class Explain(unittest.TestCase):
         self.assertLess(main["free_below_bytes"], 1000000)
         self.assertEqual([(a["heaps"] in (1, 3), a["live_blocks"], len(a["threads"])) for a in mine], [(True, 1, 1)] * 4)
         self.assertEqual(len({a["threads"][0] for a in mine}), 4)
+        return e
 
     def test_a_wall(self):
         """The break cannot grow: the main arena goes on in mappings, far away, and what lies between is not its own."""
