@@ -3,7 +3,8 @@
 
 - ARCHITECTURE.md and docs/design/ hold no measured times or costs; docs/measurements.md does, and each of its
   sections has a date and a command.
-- The paths that ARCHITECTURE.md, CONTRIBUTING.md and docs/design/ name exist, and ARCHITECTURE.md names every header of src/arch/.
+- Each path and each file name that a document names exists, and ARCHITECTURE.md names every header of src/arch/. A line of
+  prose has 150 columns at most.
 - docs/glossary.md defines each term once, and the field's words are among them.
 - Each amount in JSON that a man page names is in the glossary's table once, and each name there is in a man
   page and written by the sources.
@@ -16,6 +17,7 @@ import re
 # As the manuals of perf, jemalloc and glibc use them.
 FIELD = ["RSS", "live heap", "call site", "fragmentation", "mmap threshold", "trim threshold", "cross-thread free",
          "unknown free", "peak", "leak", "pinned page", "arena", "tcache", "sample", "mark", "recording", "gap"]
+WIDTH = 150
 AMOUNT = re.compile(r"_(?:bytes|blocks|frees|calls|events|allocations|pages|stacks)$")
 MEASURED = re.compile(r"\b(?:takes?|took|costs?|in|after|than|to)\s+(?:about\s+)?\d[\d.,]*\s?(?:ns|us|µs|ms|s|seconds|minutes)\b"
                       r"|\b\d[\d.,]*\s?(?:ns|us|µs|ms)\b")
@@ -42,11 +44,32 @@ def measurement_faults(text):
     return bad
 
 
-def path_faults(root, name, text):
-    """NAME in a path stands for any."""
-    paths = re.findall(r"`((?:src|web|tests|docs|scripts|bench|include)/[\w./*+-]+)`", text)
-    return [f"{name}: there is no {path}" for path in sorted(set(paths))
-            if not glob.glob(os.path.join(root, path.replace("NAME", "*")))]
+def sources_of(root):
+    """The paths of all files that a document may name by their ends."""
+    found = []
+    for top in ("src", "web/src", "tests", "bench", "include", "lib", "scripts", "findings", "packaging", "docs"):
+        for directory, _, names in os.walk(os.path.join(root, top)):
+            found += [os.path.relpath(os.path.join(directory, n), root) for n in names]
+    return found
+
+
+def path_faults(root, name, text, sources=()):
+    """NAME in a path stands for any. A name without a directory, or with the last of its directories, is the end of a path in SOURCES."""
+    paths = re.findall(r"`((?:src|web|tests|docs|scripts|bench|include|packaging)/[\w./*+-]+)`", text)
+    bad = [f"{name}: there is no {path}" for path in sorted(set(paths))
+           if not glob.glob(os.path.join(root, path.replace("NAME", "*")))]
+    if not sources:
+        return bad
+    ends = set(re.findall(r"`((?:[\w+-]+/)*[\w.+-]+\.(?:c|h|inc|py|tsx?))`", text)) - set(paths)
+    known = {"/".join(p.split("/")[-depth:]) for p in sources for depth in range(1, p.count("/") + 2)}
+    return bad + [f"{name}: there is no {end}" for end in sorted(ends) if "NAME" not in end and end not in known]
+
+
+def width_faults(name, text):
+    """Tables are as wide as their cells, and output is as wide as it was printed."""
+    prose = re.sub(r"^```.*?^```", lambda block: "\n" * block.group().count("\n"), text, flags=re.M | re.S)
+    return [f"{name}:{n}: {len(line)} columns; at most {WIDTH}" for n, line in enumerate(prose.split("\n"), 1)
+            if len(line) > WIDTH and not line.startswith("|")]
 
 
 def processor_faults(text, headers):
@@ -102,8 +125,10 @@ def faults(root):
     architecture = read(root, "ARCHITECTURE.md")
     bad = design_faults("ARCHITECTURE.md", architecture)
     bad += processor_faults(architecture, {os.path.basename(p)[:-2] for p in glob.glob(os.path.join(root, "src/arch/*.h"))})
-    for path in ["ARCHITECTURE.md", "CONTRIBUTING.md"] + sorted(glob.glob("docs/design/*.md", root_dir=root)):
-        bad += path_faults(root, path, read(root, path))
+    sources = sources_of(root)
+    assert len(sources) > 1000, "the sources are not where they are looked for"
+    for path in sorted(glob.glob("*.md", root_dir=root) + glob.glob("docs/**/*.md", root_dir=root, recursive=True)):
+        bad += path_faults(root, path, read(root, path), sources) + width_faults(path, read(root, path))
     for path in sorted(glob.glob(os.path.join(root, "docs/design/*.md"))):
         bad += design_faults(os.path.relpath(path, root), read(path))
     bad += measurement_faults(read(root, "docs/measurements.md"))

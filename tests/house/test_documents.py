@@ -26,6 +26,17 @@ class CanFail(unittest.TestCase):
         self.assertEqual(documents.path_faults(root, "x.md", whole), [])
         self.assertEqual(len(documents.path_faults(root, "x.md", whole.replace("documents.py", "gone.py"))), 1)
 
+    def test_a_name_that_is_the_end_of_no_path(self):
+        sources = documents.sources_of(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+        whole = "`documents.py`, `house/documents.py`, `NAME.c`, `src/report/sections.c`"
+        self.assertEqual(documents.path_faults("/", "x.md", whole.replace("`src/report/sections.c`", ""), sources), [])
+        for gone in ("`gone.c`", "`attic/documents.py`", "`ouse/documents.py`"):
+            self.assertEqual(documents.path_faults("/", "x.md", gone, sources), [f"x.md: there is no {gone[1:-1]}"])
+
+    def test_a_line_that_is_too_wide(self):
+        self.assertEqual(documents.width_faults("x.md", "a" * 150 + "\n| " + "b" * 200 + "\n```\n" + "c" * 200 + "\n```\n"), [])
+        self.assertEqual(len(documents.width_faults("x.md", "a" * 151)), 1)
+
     def test_a_header_of_a_processor_that_is_not_named(self):
         text = "A second processor fills the same headers:\n`page`,\n`clock` and `entry`.\nMore `words`.\n"
         self.assertEqual(documents.processor_faults(text, {"page", "clock", "entry"}), [])
