@@ -246,7 +246,7 @@ static int borrow_any(struct work *w, struct error *err)
         const struct timespec brief = {.tv_nsec =
                                            round < 400 ? 500000 + round % 7 * 130000 : 10000000};
         nanosleep(&brief, NULL);
-        if (round % 64 == 63 && injected_refresh(&w->target, err))
+        if (round % 64 == 63 && refuse_mappings(&w->target, err))
             return -1;
     }
     if (stuck)
@@ -286,7 +286,7 @@ static int load(struct work *w, struct error *err)
                          (int)w->pid);
     if (!borrow_call(&w->thread, open, path, RTLD_NOW_FLAG, left_of(w, CALL_NS)))
         return too_long(w, err);
-    if (injected_refresh(t, err))
+    if (refuse_mappings(t, err))
         return -1;
     if (injected_module(t, w->library))
         return 0;
@@ -383,7 +383,7 @@ static int check(struct work *w, bool *loading, struct error *err)
 {
     struct injected *t = &w->target;
     injected_hold(t, w->pid); /* before anything is asked: the answers are this image's */
-    if (refuse_process(w->pid, err) || injected_refresh(t, err))
+    if (refuse_process(w->pid, err) || refuse_mappings(t, err))
         return -1;
     if (t->handle.memory < 0)
         return refuse_trace(w->pid, EPERM, err);
@@ -614,9 +614,8 @@ int inject_check(pid_t pid, const struct inject_options *options, struct error *
 bool inject_is_there(pid_t pid, const char *library)
 {
     struct injected t;
-    struct error ignored;
     injected_hold(&t, pid);
-    const bool there = !injected_refresh(&t, &ignored) && injected_module(&t, library);
+    const bool there = !injected_refresh(&t) && injected_module(&t, library);
     injected_close(&t);
     return there;
 }

@@ -114,6 +114,24 @@ int refuse_process(pid_t pid, struct error *err)
 
 /* ---- its image ---- */
 
+int refuse_mappings(struct injected *t, struct error *err)
+{
+    const int number = injected_refresh(t);
+    if (number == EACCES || number == EPERM)
+        return reasons_refuse(t->handle.pid, INJECT_HIDDEN, NULL, err);
+    if (number == ESRCH)
+        return reasons_refuse(t->handle.pid, INJECT_KERNEL, NULL, err);
+    if (number == E2BIG)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %d has more than %d mappings; no more are looked at",
+                         (int)t->handle.pid, INJECTED_REGIONS_MOST);
+    if (number == ENOMEM)
+        return error_memory(err);
+    errno = number;
+    return number ? error_system(err, "cannot see the memory of process %d", (int)t->handle.pid)
+                  : 0;
+}
+
 static bool has_module(const struct injected *t, const char *part)
 {
     for (size_t i = 0; i < t->module_count; i++)

@@ -9,6 +9,9 @@
  * must not be. */
 int refuse_process(pid_t pid, struct error *err);
 
+/* Reads its mappings (anew). */
+int refuse_mappings(struct injected *t, struct error *err);
+
 /* By its mappings. beginning: the library of that name is to be put to work. */
 int refuse_image(const struct injected *t, bool beginning, const char *library, struct error *err);
 

@@ -13,13 +13,11 @@
 #include "base/array.h"
 #include "base/present.h"
 #include "base/proc.h"
-#include "inject/reasons.h"
 #include "symbol/program.h"
 #include "trust/file.h"
 
 #define PROGRAMS       64u
 #define PAGE           ((uint64_t)ARCH_PAGE_BYTES)
-#define REGIONS_MOST   ((size_t)1 << 20)
 #define ABSENT_BYTES   ((uint64_t)320 << 20) /* of files, that are read into memory */
 #define SIGRETURN_MOST ((uint64_t)64 << 20)  /* of code, in which it is looked for */
 #define DYNAMIC        256u
@@ -194,24 +192,24 @@ static int module_of(struct injected *t, const struct proc_mapping *m)
     return (int)t->module_count++;
 }
 
-int injected_refresh(struct injected *t, struct error *err)
+int injected_refresh(struct injected *t)
 {
     struct proc_maps maps;
     struct proc_mapping m;
-    int status = 0;
+    int number = 0;
     t->region_count = 0;
     for (size_t i = 0; i < t->module_count; i++)
         t->modules[i].base = t->modules[i].begins = 0;
     if (!proc_maps_open(&maps, t->handle.pid))
-        return errno == EACCES || errno == EPERM
-                   ? reasons_refuse(t->handle.pid, INJECT_HIDDEN, NULL, err)
-                   : error_system(err, "cannot see the memory of process %d", (int)t->handle.pid);
-    while (!status && t->region_count < REGIONS_MOST && proc_maps_next(&maps, &m)) {
+        return errno;
+    while (!number && proc_maps_next(&maps, &m)) {
         const int module = module_of(t, &m);
-        if (module == -2 || !ARRAY_ROOM(t->regions, t->region_count + 1, t->region_room)) {
-            status = error_memory(err);
+        if (t->region_count == INJECTED_REGIONS_MOST)
+            number = E2BIG;
+        else if (module == -2 || !ARRAY_ROOM(t->regions, t->region_count + 1, t->region_room))
+            number = ENOMEM;
+        if (number)
             break;
-        }
         /* A program may map a file of code as data, also one that it runs, and a copy of another.
          */
         if (module >= 0 && !m.offset)
@@ -228,18 +226,10 @@ int injected_refresh(struct injected *t, struct error *err)
                                                         .stack = !strcmp(m.path, "[stack]"),
                                                         .module = module};
     }
-    const int refused = errno;
-    const bool more = !status && t->region_count == REGIONS_MOST && proc_maps_next(&maps, &m);
+    if (!number && !t->region_count)
+        number = errno == EACCES || errno == EPERM ? errno : ESRCH;
     proc_maps_close(&maps);
-    if (more)
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "process %d has more than %zu mappings; no more are looked at",
-                         (int)t->handle.pid, REGIONS_MOST);
-    if (!status && !t->region_count && (refused == EACCES || refused == EPERM))
-        return reasons_refuse(t->handle.pid, INJECT_HIDDEN, NULL, err);
-    if (!status && !t->region_count)
-        return reasons_refuse(t->handle.pid, INJECT_KERNEL, NULL, err);
-    return status;
+    return number;
 }
 
 void injected_close(struct injected *t)

@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/error.h"
 #include "base/index.h"
 #include "stop/handle.h"
 #include "symbol/unwindrows.h"
@@ -38,6 +37,8 @@ struct region {
     int module; /* index; -1: none */
 };
 
+enum { INJECTED_REGIONS_MOST = 1 << 20 };
+
 struct injected {
     struct handle handle; /* of the image that all of this was learned from */
     struct region *regions;
@@ -53,8 +54,10 @@ struct injected {
  * as long as handle_same says so. */
 void injected_hold(struct injected *t, pid_t pid);
 
-/* Reads the mappings (anew). Unwind tables that were read stay. 0, or -1 with *err. */
-int injected_refresh(struct injected *t, struct error *err);
+/* Reads the mappings (anew). Unwind tables that were read stay. 0, or why they could not be read, as
+ * errno: EACCES and EPERM: it is hidden from us; ESRCH: there are none; E2BIG: there are more than
+ * INJECTED_REGIONS_MOST, and no more are looked at. */
+int injected_refresh(struct injected *t);
 void injected_close(struct injected *t);
 
 const struct region *injected_region(const struct injected *t, uint64_t address);

@@ -57,10 +57,9 @@ static pid_t begin(void)
 
 static void borrow(struct borrowed *b, struct injected *t, pid_t pid)
 {
-    struct error err;
     bool waits;
     injected_hold(t, pid);
-    assert(!injected_refresh(t, &err));
+    assert(!injected_refresh(t));
     b->sigreturn = injected_sigreturn(t);
     assert(b->sigreturn);
     assert(borrow_stop(b, t, pid, &waits) == BORROW_STOPPED);
