@@ -20,7 +20,7 @@
 #include "base/present.h"
 #include "base/proc.h"
 #include "heap/idle.h"
-#include "heap/live.h"
+#include "remote/live.h"
 
 /* Headers of older kernels lack these. */
 #define FEATURE_WP_UNPOPULATED ((uint64_t)1 << 13)

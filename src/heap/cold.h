@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "heap/target.h"
+#include "remote/target.h"
 
 struct cold;
 

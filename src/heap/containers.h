@@ -9,7 +9,7 @@
 
 #include "heap/roots.h"
 #include "heap/scan.h"
-#include "heap/target.h"
+#include "remote/target.h"
 #include "heap/types.h"
 
 /* Whether the program has that library. */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "heap/module.h"
-#include "heap/target.h"
+#include "remote/target.h"
 #include "heap/variables.h"
 
 enum { FRAMES_MAX = 256 };

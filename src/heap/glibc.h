@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "heap/module.h"
-#include "heap/target.h"
+#include "remote/target.h"
 
 enum { GLIBC_ARENAS_MAX = 1 << 14, GLIBC_HEAPS_MAX = 1 << 20, GLIBC_FASTBINS = 10 };
 

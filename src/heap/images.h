@@ -11,7 +11,7 @@
 
 #include "heap/glibc.h"
 #include "heap/module.h"
-#include "heap/target.h"
+#include "remote/target.h"
 
 enum { MARK_NONE = 0, MARK_TEXT = 1, MARK_FIRST = 16 };
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "heap/target.h"
+#include "remote/target.h"
 
 enum {
     MODULE_DATA_MAX = 4,

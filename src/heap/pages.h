@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "heap/glibc.h"
-#include "heap/target.h"
+#include "remote/target.h"
 #include "heap/walk.h"
 
 struct pages_pinned { /* a page in memory that holds free bytes, and blocks that keep them there */

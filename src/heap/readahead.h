@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "heap/target.h"
+#include "remote/target.h"
 
 struct readahead;
 

@@ -12,7 +12,7 @@
 #include "heap/glibc.h"
 #include "heap/module.h"
 #include "heap/sighting.h"
-#include "heap/target.h"
+#include "remote/target.h"
 #include "heap/variables.h"
 #include "heap/walk.h"
 #include "symbol/intern.h"

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "heap/images.h"
 #include "heap/sighting.h"
-#include "heap/target.h"
+#include "remote/target.h"
 #include "heap/walk.h"
 
 struct scan {

@@ -15,7 +15,7 @@
 #include "heap/images.h"
 #include "heap/roots.h"
 #include "heap/scan.h"
-#include "heap/target.h"
+#include "remote/target.h"
 #include "heap/variables.h"
 #include "heap/walk.h"
 #include "symbol/intern.h"

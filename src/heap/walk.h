@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "heap/blocks.h"
 #include "heap/glibc.h"
-#include "heap/target.h"
+#include "remote/target.h"
 
 enum walk_segment_kind { SEGMENT_MAIN, SEGMENT_HEAP, SEGMENT_MAPPED, SEGMENT_EXACT };
 

@@ -21,10 +21,10 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "format/attach.h"
-#include "inject/borrow.h"
+#include "remote/borrow.h"
 #include "inject/reasons.h"
 #include "inject/refuse.h"
-#include "inject/safe.h"
+#include "remote/safe.h"
 #include "trust/process.h"
 
 enum { PATH_ROOM = BORROW_ROOM - sizeof(struct mlw_attach), RTLD_NOW_FLAG = 2, STAY_MS = 1000 };

@@ -3,7 +3,7 @@
 #ifndef MALLOW_INJECT_REFUSE_H
 #define MALLOW_INJECT_REFUSE_H
 
-#include "inject/target.h"
+#include "remote/image.h"
 
 /* Before its mappings are read. 0; -1 with *err: there is no such process, it may not be traced, or
  * must not be. */

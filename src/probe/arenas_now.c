@@ -4,7 +4,7 @@
 #include "base/present.h"
 #include "base/proc.h"
 #include "glibc/versions.h"
-#include "stop/handle.h"
+#include "remote/handle.h"
 
 #include <fcntl.h>
 #include <stdio.h>

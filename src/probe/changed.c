@@ -7,7 +7,7 @@
 #include "arch/uprobe.h"
 #include "probe/attach.h"
 #include "probe/code.h"
-#include "stop/handle.h"
+#include "remote/handle.h"
 
 enum { OPCODE_BYTES = 3 }; /* what follows may be another instruction, which may change */
 

@@ -20,7 +20,7 @@
 #include "probe/caps.h"
 #include "probe/family.h"
 #include "probe/inside.h"
-#include "stop/handle.h"
+#include "remote/handle.h"
 #include "symbol/functions.h"
 #include "symbol/notes.h"
 

@@ -8,7 +8,7 @@
 #include "base/present.h"
 #include "glibc/versions.h"
 #include "record/stacks.h"
-#include "stop/handle.h"
+#include "remote/handle.h"
 
 enum {
     PLACES_MOST = 65536, /* that are looked at for one split */

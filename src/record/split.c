@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "record/image.h"
 #include "record/smaps.h"
-#include "stop/handle.h"
+#include "remote/handle.h"
 
 #define MS_NS         1000000ull
 #define MOST_THREADS  4096u

@@ -5,7 +5,7 @@
 #include "arch/page.h"
 #include "base/present.h"
 #include "glibc/versions.h"
-#include "stop/handle.h"
+#include "remote/handle.h"
 
 enum { THREADS_MOST = 32768, HEADS_AWAY = GLIBC_RING_HEADS - 1, HEAD_BYTES = 16 };
 

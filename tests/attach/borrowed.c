@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "inject/borrow.h"
+#include "remote/borrow.h"
 
 enum { CALLS = 20, GOES_ON = 7, NEXT_IMAGE = 8 };
 

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/proc.h"
-#include "inject/borrow.h"
+#include "remote/borrow.h"
 
 static struct {
     atomic_int forker, waiter; /* threads */

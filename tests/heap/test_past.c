@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "heap/target.h"
+#include "remote/target.h"
 
 #define PAGE  ((size_t)TARGET_PAGE_BYTES)
 #define START ((uint64_t)0x10000)

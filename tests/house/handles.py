@@ -1,5 +1,5 @@
 """A process id is another process as soon as the first has ended, and another image at any moment: below src/cli no function takes
-one where a handle (src/stop/handle.h) is meant. The functions that take one are in a table, with the reason; memory of another process is
+one where a handle (src/remote/handle.h) is meant. The functions that take one are in a table, with the reason; memory of another process is
 read and written through a handle alone."""
 import os
 import re
@@ -11,18 +11,18 @@ from processor import plain, without_texts  # noqa: E402
 # Rooms whose code is not below src/cli: what runs in other programs, the kernel's, and headers without functions.
 NOT_BELOW = {"cli", "preload", "bpf", "arch", "format"}
 # Rooms that stop processes: their own functions count, too.
-STOPPING = {"inject", "heap", "stop"}
+STOPPING = {"inject", "heap", "remote"}
 PARAMETER = re.compile(r"\b(?:pid_t|uint32_t|int)\s+(?:\w+_)?pid\b")
 MEMORY = re.compile(r'\bprocess_vm_(?:readv|writev)\b|"(?:[^"\n]*/)?mem"')
 
 # Reason -> file -> functions.
 BY_ID = {
     "it makes the handle, or what holds one, of the process that the user named": {
-        "stop/handle.h": "handle_open",
-        "inject/target.h": "injected_hold",
+        "remote/handle.h": "handle_open",
+        "remote/image.h": "injected_hold",
         "inject/inject.h": "inject_begin inject_end inject_check inject_is_there",
         "inject/inject.c": "inject",
-        "heap/target.h": "target_stop",
+        "remote/target.h": "target_stop",
         "probe/arenas_now.h": "arenas_now",
     },
     "files of /proc as text, which is a claim and is checked against the handle": {
@@ -79,7 +79,7 @@ BY_ID = {
 }
 # File -> how often, and why.
 MEMORY_IS_OPENED = {
-    "stop/handle.c": (3, "the handle itself"),
+    "remote/handle.c": (3, "the handle itself"),
     "import/perf.c": (1, "a name in a foreign format"),
 }
 
@@ -132,7 +132,7 @@ def check(root, by_id=None, memory=None):
                 inside |= {(here, f) for f in functions(text)}
             if opened(text) != memory.get(here, (0, ""))[0]:
                 bad.append(f"src/{here}: opens or reads the memory of a process {opened(text)} times, {memory.get(here, (0, ''))[0]} are "
-                           "known: a handle does (stop/handle.h)")
+                           "known: a handle does (remote/handle.h)")
     public = {f for _, f in declared}
     there = declared | {(here, f) for here, f in inside if f not in public}
     bad += [f"src/{here}: {f} takes a process id: it is a handle that is meant, or the table of handles.py has a reason"

@@ -21,22 +21,22 @@ NUMBER = re.compile(r"\b(?:4095|0xfff)(?:u|ul|ull)?\b|(?:[%/*]|[-+]=) *4096\w*|,
 # What stands outside src/arch and may, with the reason. Kernel types that bpftool made are none of our code.
 SKIPPED = {"bpf/vmlinux.h"}
 ALLOWED = {
-    "heap/live.h": "rsp and fs_base of the threads of a process",
-    "heap/snapshot.c": "the same",
-    "heap/target_core.c": "the same, in a core",
-    "heap/target_live.c": "the same",
-    "inject/borrow.c": "the registers of a thread that is stopped: a second processor needs its own file",
-    "stop/thread.h": "the registers of a thread that is stopped",
-    "stop/restart.c": "the same",
-    "stop/restart.h": "the same",
-    "inject/safe.c": "the same",
-    "inject/safe.h": "the same",
+    "remote/live.h": "rsp and fs_base of the threads of a process",
+    "remote/snapshot.c": "the same",
+    "remote/target_core.c": "the same, in a core",
+    "remote/target_live.c": "the same",
+    "remote/borrow.c": "the registers of a thread that is stopped: a second processor needs its own file",
+    "remote/thread.h": "the registers of a thread that is stopped",
+    "remote/restart.c": "the same",
+    "remote/restart.h": "the same",
+    "remote/safe.c": "the same",
+    "remote/safe.h": "the same",
 }
 # File -> how many such numbers mean something else, and what.
 OTHER_NUMBERS = {
     "bpf/stack.inc": (1, "entries of a map"),
     "format/watch.h": (3, "the file format's own: a budget, and the bits of a frame"),
-    "inject/target.c": (1, "steps at most"),
+    "remote/image.c": (1, "steps at most"),
     "import/rows.c": (1, "the longest path"),
     "preload/unwind/unwind_impl.h": (2, "bits of a packed rule"),
     "show/html_pack.c": (1, "base64"),

@@ -14,8 +14,8 @@
 
 #include "arch/system.h"
 #include "arch/page.h"
-#include "heap/live.h"
-#include "heap/target.h"
+#include "remote/live.h"
+#include "remote/target.h"
 #include "trust/file.h"
 
 enum { NOTES_BYTES_MAX = 256 << 20, SEGMENTS_MAX = 1 << 20, FILES_OPEN_MAX = 1024 };

@@ -1,6 +1,6 @@
 /* live.h - what target_live.c and snapshot.c share: the threads of a process that are held. */
-#ifndef MALLOW_HEAP_LIVE_H
-#define MALLOW_HEAP_LIVE_H
+#ifndef MALLOW_REMOTE_LIVE_H
+#define MALLOW_REMOTE_LIVE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,10 +9,10 @@
 #include <sys/user.h>
 
 #include "base/index.h"
-#include "heap/resident.h"
-#include "heap/target.h"
-#include "stop/handle.h"
-#include "stop/thread.h"
+#include "remote/resident.h"
+#include "remote/target.h"
+#include "remote/handle.h"
+#include "remote/thread.h"
 
 struct live_pieces {    /* of libc's code; see snapshot.c */
     uint64_t call;      /* syscall; ret */

@@ -2,14 +2,14 @@
  *
  * From borrow_call on, the thread has on its stack what it needs to go on by itself: the death of
  * this process at any moment does it no harm. One thread. */
-#ifndef MALLOW_INJECT_BORROW_H
-#define MALLOW_INJECT_BORROW_H
+#ifndef MALLOW_REMOTE_BORROW_H
+#define MALLOW_REMOTE_BORROW_H
 
 #include <sys/types.h>
 
 #include "format/attach.h"
-#include "inject/target.h"
-#include "stop/thread.h"
+#include "remote/image.h"
+#include "remote/thread.h"
 
 enum { BORROW_ROOM = 2560, BORROW_XSTATE_MAX = 16 << 10 };
 

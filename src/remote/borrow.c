@@ -5,7 +5,7 @@
  * return into libc's signal return. The order of the writes is what makes our death harmless: the
  * stack first, then all registers in one call; and on the way back, the floating-point state and
  * the mask first, while the frame would still restore them, the registers last. */
-#include "inject/borrow.h"
+#include "remote/borrow.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "arch/sigframe.h"
 #include "arch/stop.h"
 #include "base/clock.h"
-#include "stop/restart.h"
+#include "remote/restart.h"
 
 enum {
     RED_ZONE = 128,

@@ -5,8 +5,8 @@
  * stays with the image that was there then. Facts about an image are used after a stop only when
  * handle_same says that the process still has it. Tools only; no state but the descriptors;
  * reads and writes from any thread. */
-#ifndef MALLOW_STOP_HANDLE_H
-#define MALLOW_STOP_HANDLE_H
+#ifndef MALLOW_REMOTE_HANDLE_H
+#define MALLOW_REMOTE_HANDLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

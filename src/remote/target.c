@@ -1,5 +1,5 @@
 /* target.c - what live processes and cores have in common; see target.h. */
-#include "heap/target.h"
+#include "remote/target.h"
 
 #include "arch/page.h"
 #include "base/array.h"

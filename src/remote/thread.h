@@ -5,8 +5,8 @@
  * waits for the exec. An exec is announced (PTRACE_O_TRACEEXEC), and ends the hold. No call
  * waits without a bound. Threads are seized by one thread of this process, which makes all calls
  * about them; it has SIGURG and a timer for that. */
-#ifndef MALLOW_STOP_THREAD_H
-#define MALLOW_STOP_THREAD_H
+#ifndef MALLOW_REMOTE_THREAD_H
+#define MALLOW_REMOTE_THREAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
-#include "stop/handle.h"
+#include "remote/handle.h"
 
 enum {
     THREAD_CALL_STOP = 0x85, /* SIGTRAP | 0x80: in or out of a system call */

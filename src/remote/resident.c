@@ -1,5 +1,5 @@
 /* resident.c - see resident.h. */
-#include "heap/resident.h"
+#include "remote/resident.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 
 #include "arch/page.h"
 #include "base/present.h"
-#include "stop/handle.h"
+#include "remote/handle.h"
 
 enum {
     PAGE_SHIFT = ARCH_PAGE_SHIFT,

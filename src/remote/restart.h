@@ -1,14 +1,14 @@
 /* restart.h - system calls that a stop interrupted, in the frame of a signal handler.
  *
  * Owns: how a thread goes on by such a frame, which it does when we die while it is borrowed. */
-#ifndef MALLOW_STOP_RESTART_H
-#define MALLOW_STOP_RESTART_H
+#ifndef MALLOW_REMOTE_RESTART_H
+#define MALLOW_REMOTE_RESTART_H
 
 #include <stdint.h>
 #include <sys/user.h>
 
 #include "arch/sigframe.h"
-#include "stop/handle.h"
+#include "remote/handle.h"
 
 /* The registers of a stopped thread as a signal handler's return restores them. mask: its blocked
  * signals; fpstate: the address of its floating-point state. A call that was interrupted begins

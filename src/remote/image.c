@@ -1,4 +1,4 @@
-#include "inject/target.h"
+#include "remote/image.h"
 
 #include <elf.h>
 #include <errno.h>

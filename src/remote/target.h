@@ -5,8 +5,8 @@
  * may end early. Everything in a target is hostile: regions are sorted, do not overlap and do not
  * wrap, however the source described them; what they hold is believed by no caller unchecked.
  * target_read may be called by several threads at once; all else by one thread. */
-#ifndef MALLOW_HEAP_TARGET_H
-#define MALLOW_HEAP_TARGET_H
+#ifndef MALLOW_REMOTE_TARGET_H
+#define MALLOW_REMOTE_TARGET_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include "arch/page.h"
 #include "base/error.h"
 #include "base/index.h"
-#include "heap/resident.h"
+#include "remote/resident.h"
 
 enum {
     TARGET_PAGE_BYTES = ARCH_PAGE_BYTES,

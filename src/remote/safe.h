@@ -1,10 +1,10 @@
 /* safe.h - whether a stopped thread may be borrowed. One thread. */
-#ifndef MALLOW_INJECT_SAFE_H
-#define MALLOW_INJECT_SAFE_H
+#ifndef MALLOW_REMOTE_SAFE_H
+#define MALLOW_REMOTE_SAFE_H
 
 #include <sys/user.h>
 
-#include "inject/target.h"
+#include "remote/image.h"
 
 /* Whether a thread that is in this system call, and waits, can be inside the allocator or the
  * dynamic linker: neither ever waits so under a lock. */

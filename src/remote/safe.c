@@ -1,5 +1,5 @@
 /* safe.c - see safe.h. The whole stack is read, by the tables of the files that its code is in. */
-#include "inject/safe.h"
+#include "remote/safe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -26,9 +26,8 @@
 #include "arch/sigframe.h"
 #include "base/clock.h"
 #include "base/proc.h"
-#include "heap/live.h"
-#include "heap/module.h"
-#include "stop/restart.h"
+#include "remote/live.h"
+#include "remote/restart.h"
 
 enum {
     RED_ZONE = 128,

@@ -1,4 +1,4 @@
-#include "stop/handle.h"
+#include "remote/handle.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -4,8 +4,8 @@
  * the kernel map one of zeros: it would be there afterwards. Asked once for each 128 MB in which
  * something is read, and kept for so many of them that a process of sparse memory costs 128 MB at
  * most. Any thread. */
-#ifndef MALLOW_HEAP_RESIDENT_H
-#define MALLOW_HEAP_RESIDENT_H
+#ifndef MALLOW_REMOTE_RESIDENT_H
+#define MALLOW_REMOTE_RESIDENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

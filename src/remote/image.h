@@ -1,6 +1,7 @@
-/* target.h - what src/inject knows of the process: its mappings, modules and memory. One thread. */
-#ifndef MALLOW_INJECT_TARGET_H
-#define MALLOW_INJECT_TARGET_H
+/* image.h - the image of a process, as far as it is known: mappings, modules, memory. One thread.
+ */
+#ifndef MALLOW_REMOTE_IMAGE_H
+#define MALLOW_REMOTE_IMAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,7 +9,7 @@
 #include <sys/types.h>
 
 #include "base/index.h"
-#include "stop/handle.h"
+#include "remote/handle.h"
 #include "symbol/unwindrows.h"
 
 enum module_kind {
@@ -54,9 +55,9 @@ struct injected {
  * as long as handle_same says so. */
 void injected_hold(struct injected *t, pid_t pid);
 
-/* Reads the mappings (anew). Unwind tables that were read stay. 0, or why they could not be read, as
- * errno: EACCES and EPERM: it is hidden from us; ESRCH: there are none; E2BIG: there are more than
- * INJECTED_REGIONS_MOST, and no more are looked at. */
+/* Reads the mappings (anew). Unwind tables that were read stay. 0, or why they could not be read,
+ * as errno: EACCES and EPERM: it is hidden from us; ESRCH: there are none; E2BIG: there are more
+ * than INJECTED_REGIONS_MOST, and no more are looked at. */
 int injected_refresh(struct injected *t);
 void injected_close(struct injected *t);
 

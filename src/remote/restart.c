@@ -1,5 +1,5 @@
 /* restart.c - system calls that a stop interrupted. See restart.h. */
-#include "stop/restart.h"
+#include "remote/restart.h"
 
 #include <errno.h>
 #include <sys/syscall.h>

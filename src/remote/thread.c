@@ -1,4 +1,4 @@
-#include "stop/thread.h"
+#include "remote/thread.h"
 
 #include <errno.h>
 #include <setjmp.h>
