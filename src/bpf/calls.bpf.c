@@ -19,14 +19,16 @@ int call(struct pt_regs *ctx)
     if (!wanted())
         return 0;
     u32 function = bpf_get_attach_cookie(ctx);
+    struct probe_key k = {.what = function};
+    key_who(&k);
+    if (!keeps(&k, 1, 0, 0, 0))
+        return 0;
     if (config.by == PROBE_BY_FUNCTION) {
         u64 *n = bpf_map_lookup_elem(&counts, &function);
         if (n)
             __sync_fetch_and_add(n, 1);
         return 0;
     }
-    struct probe_key k = {.what = function};
-    key_who(&k);
     if (config.by & PROBE_BY_STACK)
         k.stack = user_stack_of(ctx->ip, ctx->sp, ctx->bp);
     add(&k, 1, 0, 0, 0);

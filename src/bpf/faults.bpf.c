@@ -97,15 +97,17 @@ static __always_inline int fault(struct bpf_perf_event_data *ctx, u64 minor, u64
         return emit(ctx, major);
     struct probe_key k = {};
     key_who(&k);
-    if (config.by & PROBE_BY_ADDRESS)
+    if (asks(PROBE_BY_ADDRESS))
         k.site = ctx->addr & ~(u64)(ARCH_PAGE_BYTES - 1);
-    if (config.by & PROBE_BY_MAPPING) {
+    if (asks(PROBE_BY_MAPPING)) {
         struct mapping m = {.name = k.name};
         if (bpf_find_vma(bpf_get_current_task_btf(), ctx->addr, mapping_found, &m, 0))
             __builtin_memcpy(k.name, "[busy]", 7); /* the map of the process was being changed */
     }
-    if (config.by & PROBE_BY_ACCESS)
+    if (asks(PROBE_BY_ACCESS))
         k.what = take_access();
+    if (!keeps(&k, minor, 0, major, 0))
+        return 0;
     if (config.by & PROBE_BY_STACK)
         k.stack = user_stack();
     add(&k, minor, 0, major, 0);

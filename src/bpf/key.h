@@ -18,12 +18,15 @@ enum probe_by {
     PROBE_BY_CACHE = 64,
     PROBE_BY_CALLER = 128, /* in the kernel */
     PROBE_BY_FUNCTION = 256,
-    PROBE_BY_ADDRESS = 512, /* the page */
-    PROBE_BY_ACCESS = 1024, /* read, written, copied on write */
-    PROBE_BY_MAPPING = 2048 /* the file, the heap, a stack */
+    PROBE_BY_ADDRESS = 512,  /* the page */
+    PROBE_BY_ACCESS = 1024,  /* read, written, copied on write */
+    PROBE_BY_MAPPING = 2048, /* the file, the heap, a stack */
+    PROBE_BY_CPU = 4096,
+    PROBE_BY_USER = 8192,
+    PROBE_BY_PARENT = 16384
 };
 
-enum { PROBE_COMMAND_BYTES = 16, PROBE_NAME_BYTES = 32 };
+enum { PROBE_COMMAND_BYTES = 16, PROBE_NAME_BYTES = 32, PROBE_VALUES = 5 };
 
 struct probe_key {
     __u64 stack;  /* id of the user's stack; 0: none */
@@ -32,16 +35,55 @@ struct probe_key {
     __u32 what;   /* what the kind says: number of a function, of an event */
     __u32 pid, tid;
     __u32 size_class; /* 0: size 0; n: 2^(n-1) to 2^n - 1 */
+    __u32 parent, uid, cpu, zero;
     char command[PROBE_COMMAND_BYTES];
     char name[PROBE_NAME_BYTES];
 };
 
-struct probe_value {
+struct probe_value { /* PROBE_VALUES of them */
     __u64 calls;
     __u64 bytes;
     __u64 more;  /* what the kind says */
     __u64 extra; /* what the kind says */
     __u64 rest;  /* what the kind says */
+};
+
+/* A condition on events, as comparisons that lead forward to each other. Each names the comparison
+ * that follows when it holds and when it does not: the number of a later one, PROBE_KEEPS or
+ * PROBE_LEAVES_OUT. The first one begins. */
+enum { PROBE_TERMS_MAX = 16, PROBE_KEEPS = 64, PROBE_LEAVES_OUT = 65 };
+
+enum probe_field {
+    PROBE_FIELD_PID,
+    PROBE_FIELD_TID,
+    PROBE_FIELD_PARENT,
+    PROBE_FIELD_UID,
+    PROBE_FIELD_CPU,
+    PROBE_FIELD_COMMAND, /* text */
+    PROBE_FIELD_WHO_END, /* those before are of the thread alone */
+    PROBE_FIELD_ADDRESS = PROBE_FIELD_WHO_END,
+    PROBE_FIELD_WHAT,
+    PROBE_FIELD_NAME,  /* text */
+    PROBE_FIELD_VALUE, /* and the PROBE_VALUES - 1 behind it: one of struct probe_value */
+};
+
+enum probe_compare { PROBE_EQUAL, PROBE_BELOW, PROBE_ABOVE };
+
+struct probe_term {
+    __u8 field;   /* enum probe_field */
+    __u8 compare; /* enum probe_compare; of a text PROBE_EQUAL */
+    __u8 yes, no; /* what follows */
+    __u32 zero;
+    __u64 value[PROBE_NAME_BYTES / 8]; /* of a number, the first */
+    __u64 mask[PROBE_NAME_BYTES / 8];  /* of a text: the bytes that are compared */
+};
+
+struct probe_where {
+    __u32 count; /* 0: every event is kept */
+    __u32 keys;  /* the parts of a key that it reads, as enum probe_by */
+    __u32 early; /* it reads nothing but who the thread is */
+    __u32 zero;
+    struct probe_term term[PROBE_TERMS_MAX];
 };
 
 /* Settings, written before the programs are loaded. */
@@ -56,8 +98,12 @@ struct probe_config {
     __u32 live;      /* net of frees */
     __u32 pages;     /* known pages come before a look-up in the process's map */
     __u32 stream;    /* every event goes to the ring buffer, and nothing is added up */
+    __u32 histogram; /* rows are apart by the class of this value, which is one more than its number
+                      */
+    __u32 zero;
     __u64 own_inode; /* of a file that the recorder maps into the process; 0: none */
     __u64 command[PROBE_COMMAND_BYTES / 8]; /* only processes of this name; 0: of any */
+    struct probe_where where;
 };
 
 /* In the map of targets: a process that is looked at, or will be once it executes PROGRAM. */

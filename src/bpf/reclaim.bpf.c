@@ -17,7 +17,7 @@ struct {
     __type(value, struct under_way);
 } under_way SEC(".maps");
 
-static __always_inline void count(u32 what, u64 calls, u64 pages, u64 ns, u64 scanned)
+static __always_inline void count(void *ctx, u32 what, u64 calls, u64 pages, u64 ns, u64 scanned)
 {
     if (config.stream) {
         /* What the kernel's own thread does belongs to no process. */
@@ -28,6 +28,10 @@ static __always_inline void count(u32 what, u64 calls, u64 pages, u64 ns, u64 sc
     }
     struct probe_key k = {.what = what};
     key_who(&k);
+    if (!keeps(&k, calls, pages, ns, scanned))
+        return;
+    if (config.by & PROBE_BY_KSTACK)
+        k.kstack = kernel_stack(ctx, 0);
     if (config.by & PROBE_BY_STACK && what != RECLAIM_DAEMON)
         k.stack = user_stack();
     add(&k, calls, pages, ns, scanned);
@@ -43,13 +47,13 @@ static __always_inline int begin(u32 what)
     return 0;
 }
 
-static __always_inline int end(u64 pages)
+static __always_inline int end(void *ctx, u64 pages)
 {
     u32 tid = bpf_get_current_pid_tgid();
     struct under_way *u = bpf_map_lookup_elem(&under_way, &tid);
     if (!u)
         return 0;
-    count(u->what, 1, pages, bpf_ktime_get_ns() - u->since, 0);
+    count(ctx, u->what, 1, pages, bpf_ktime_get_ns() - u->since, 0);
     bpf_map_delete_elem(&under_way, &tid);
     return 0;
 }
@@ -58,25 +62,25 @@ SEC("tp_btf/mm_vmscan_direct_reclaim_begin")
 int BPF_PROG(direct_begins) { return begin(RECLAIM_DIRECT); }
 
 SEC("tp_btf/mm_vmscan_direct_reclaim_end")
-int BPF_PROG(direct_ends, unsigned long pages) { return end(pages); }
+int BPF_PROG(direct_ends, unsigned long pages) { return end(ctx, pages); }
 
 SEC("tp_btf/mm_vmscan_memcg_reclaim_begin")
 int BPF_PROG(group_begins) { return begin(RECLAIM_GROUP); }
 
 SEC("tp_btf/mm_vmscan_memcg_reclaim_end")
-int BPF_PROG(group_ends, unsigned long pages) { return end(pages); }
+int BPF_PROG(group_ends, unsigned long pages) { return end(ctx, pages); }
 
 SEC("tp_btf/mm_vmscan_kswapd_wake")
 int BPF_PROG(daemon_wakes) { return begin(RECLAIM_DAEMON); }
 
 SEC("tp_btf/mm_vmscan_kswapd_sleep")
-int BPF_PROG(daemon_sleeps) { return end(0); }
+int BPF_PROG(daemon_sleeps) { return end(ctx, 0); }
 
 SEC("tp_btf/mm_vmscan_wakeup_kswapd")
 int BPF_PROG(daemon_woken)
 {
     if (wanted())
-        count(RECLAIM_WAKES, 1, 0, 0, 0);
+        count(ctx, RECLAIM_WAKES, 1, 0, 0, 0);
     return 0;
 }
 
@@ -93,11 +97,11 @@ int BPF_PROG(scanned, int node, unsigned long pages, unsigned long reclaimed)
         if (daemon) /* it was awake before the probe began */
             begin(RECLAIM_DAEMON);
         if (daemon || wanted())
-            count(daemon ? RECLAIM_DAEMON : RECLAIM_OTHER, 0, reclaimed, 0, pages);
+            count(ctx, daemon ? RECLAIM_DAEMON : RECLAIM_OTHER, 0, reclaimed, 0, pages);
     } else if (u->what == RECLAIM_DAEMON)
-        count(u->what, 0, reclaimed, 0, pages);
+        count(ctx, u->what, 0, reclaimed, 0, pages);
     else
-        count(u->what, 0, 0, 0, pages); /* the end carries the reclaimed pages */
+        count(ctx, u->what, 0, 0, 0, pages); /* the end carries the reclaimed pages */
     return 0;
 }
 
@@ -116,6 +120,7 @@ int BPF_PROG(kill, struct task_struct *task)
         k.pid = pid;
     if (config.by & (PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD))
         bpf_probe_read_kernel_str(k.command, sizeof k.command, task->comm);
-    add(&k, 1, 0, 0, 0);
+    if (keeps_of(task, &k, 1, 0, 0, 0, 0))
+        add(&k, 1, 0, 0, 0);
     return 0;
 }

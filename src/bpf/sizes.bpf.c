@@ -23,6 +23,13 @@ int request(struct pt_regs *ctx)
     u32 class = size_class(n);
     if (class >= SIZES_CLASSES)
         return 0;
+    struct probe_key k = {};
+    if (config.by & PROBE_BY_FUNCTION)
+        k.what = form >> 8;
+    key_who(&k);
+    if (!keeps(&k, 1, n, 0, 0))
+        return 0;
+    k.size_class = class;
     if (config.by == PROBE_BY_SIZE) {
         struct sizes_class *c = bpf_map_lookup_elem(&classes, &class);
         if (c) {
@@ -31,10 +38,6 @@ int request(struct pt_regs *ctx)
         }
         return 0;
     }
-    struct probe_key k = {.size_class = class};
-    if (config.by & PROBE_BY_FUNCTION)
-        k.what = form >> 8;
-    key_who(&k);
     if (config.by & PROBE_BY_STACK)
         k.stack = user_stack_of(ctx->ip, ctx->sp, ctx->bp);
     add(&k, 1, n, 0, 0);

@@ -108,6 +108,8 @@ static __always_inline void allocated(void *ctx, struct live *l, const void *blo
     key_who(k);
     if (config.by & PROBE_BY_CALLER || config.live)
         k->site = call_site;
+    if (!keeps(k, 1, l->requested, l->allocated, 0))
+        return;
     if (config.by & PROBE_BY_KSTACK)
         k->kstack = kernel_stack(ctx, 3);
     if (config.by & PROBE_BY_STACK)
@@ -125,7 +127,7 @@ int BPF_PROG(cache_alloc, unsigned long call_site, const void *block, struct kme
     if (!block || !wanted())
         return 0;
     struct live l = {.requested = cache->object_size, .allocated = cache->size};
-    if (config.by & PROBE_BY_CACHE || config.live)
+    if (asks(PROBE_BY_CACHE) || config.live)
         bpf_probe_read_kernel_str(l.key.name, sizeof l.key.name, cache->name);
     if (config.live)
         know_cache(cache, l.key.name);
@@ -141,7 +143,7 @@ int BPF_PROG(kmalloc_alloc, unsigned long call_site, const void *block, size_t r
     if (!block || !wanted())
         return 0;
     struct live l = {.requested = requested, .allocated = given};
-    if (config.by & PROBE_BY_CACHE || config.live)
+    if (asks(PROBE_BY_CACHE) || config.live)
         l.key.what = given; /* kmalloc-N; the tool makes the name */
     allocated(ctx, &l, block, call_site);
     return 0;

@@ -11,7 +11,8 @@ struct {
     __type(value, u64);
 } begun SEC(".maps");
 
-static __always_inline void count(u64 in, u64 out, u64 major, u64 ns)
+/* ctx: NULL where the kernel has no stack, for the fault is of the user's code. */
+static __always_inline void count(void *ctx, u64 in, u64 out, u64 major, u64 ns)
 {
     if (config.stream) {
         emit_pages(in ? PROBE_PAGES_IN : out ? PROBE_PAGES_OUT : PROBE_PAGES_WAIT, 0, in + out, ns);
@@ -19,6 +20,10 @@ static __always_inline void count(u64 in, u64 out, u64 major, u64 ns)
     }
     struct probe_key k = {};
     key_who(&k);
+    if (!keeps(&k, in, out, major, ns))
+        return;
+    if (config.by & PROBE_BY_KSTACK && ctx)
+        k.kstack = kernel_stack(ctx, 0);
     if (config.by & PROBE_BY_STACK)
         k.stack = user_stack();
     k.size_class = size_class(ns); /* the histogram of waiting */
@@ -26,12 +31,16 @@ static __always_inline void count(u64 in, u64 out, u64 major, u64 ns)
 }
 
 /* Pages of zeros, which newer kernels keep no copy of: none is read. */
-static __always_inline void count_zeros(u64 n)
+static __always_inline void count_zeros(void *ctx, u64 n)
 {
     if (config.stream)
         return;
     struct probe_key k = {};
     key_who(&k);
+    if (!keeps_of(bpf_get_current_task_btf(), &k, 0, 0, 0, 0, n))
+        return;
+    if (config.by & PROBE_BY_KSTACK)
+        k.kstack = kernel_stack(ctx, 0);
     if (config.by & PROBE_BY_STACK)
         k.stack = user_stack();
     struct probe_value *v = sum_of(&k);
@@ -44,14 +53,14 @@ int BPF_PROG(memory_event, void *group, int item, unsigned long n)
 {
     if (item == bpf_core_enum_value(enum vm_event_item, PSWPIN)) {
         if (wanted())
-            count(n, 0, 0, 0);
+            count(ctx, n, 0, 0, 0);
     } else if (item == bpf_core_enum_value(enum vm_event_item, PSWPOUT)) {
         if (wanted())
-            count(0, n, 0, 0);
+            count(ctx, 0, n, 0, 0);
     } else if (bpf_core_enum_value_exists(enum vm_event_item, SWPIN_ZERO) &&
                item == bpf_core_enum_value(enum vm_event_item, SWPIN_ZERO)) {
         if (wanted())
-            count_zeros(n);
+            count_zeros(ctx, n);
     }
     return 0;
 }
@@ -79,6 +88,6 @@ int major_fault(struct bpf_perf_event_data *ctx)
         return 0;
     u32 tid = bpf_get_current_pid_tgid();
     u64 *start = bpf_map_lookup_elem(&begun, &tid), now = bpf_ktime_get_ns();
-    count(0, 0, 1, start && now > *start ? now - *start : 0);
+    count(NULL, 0, 0, 1, start && now > *start ? now - *start : 0);
     return 0;
 }

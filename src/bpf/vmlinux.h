@@ -86,8 +86,17 @@ struct uprobe_task {
     struct return_instance *return_instances;
 } RELOCATED;
 
+typedef struct {
+    u32 val;
+} kuid_t;
+
+struct cred {
+    kuid_t uid;
+} RELOCATED;
+
 struct task_struct {
     struct uprobe_task *utask;
+    const struct cred *cred;
     int pid, tgid, exit_code;
     u64 start_time;
     struct mm_struct *mm;

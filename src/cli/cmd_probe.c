@@ -17,7 +17,7 @@
 
 struct probe_cli {
     uint64_t pid, duration_ns, interval_ns, top;
-    const char *by, *order, *library, *output, *command;
+    const char *by, *order, *where, *histogram, *library, *output, *command;
     uint64_t frames;
     struct option_texts functions;
     int source;
@@ -42,7 +42,11 @@ static const struct option_spec specs[] = {
     {'n', "top", OPTION_COUNT, AT(top), "N", "print the first N groups (default 20)", 1, 100000},
     {0, "by", OPTION_TEXT, AT(by), "KEYS",
      "key of the rows, with commas: process, command, thread, stack, kstack, size, "
-     "cache, caller, function, mapping, address, access, or none"},
+     "cache, caller, function, mapping, address, access, cpu, user, parent, or none"},
+    {0, "where", OPTION_TEXT, AT(where), "EXPR",
+     "count only these events, as the kernel judges them: 'bytes>64K && comm==\"git\"'"},
+    {0, "hist", OPTION_TEXT, AT(histogram), "FIELD",
+     "a histogram of this figure in each row, as JSON names it: time_ns"},
     {0, "order", OPTION_TEXT, AT(order), "FIELD",
      "sort the rows by this figure, the largest first, as JSON names it: major"},
     {0, "frames", OPTION_COUNT, AT(frames), "N",
@@ -117,17 +121,47 @@ static int run_list(const struct command *self, const struct probe_cli *o,
     return status ? status : probe_show_list(self, &options, o->output, o->json);
 }
 
+/* Fills what the options say, in the words of the kind. Returns the exit status, 0 for none. */
+static int fill_options(const struct command *self, const struct probe_cli *o,
+                        struct probe_options *to)
+{
+    const struct probe_kind *kind = to->kind;
+    struct error err = {0};
+    if (probe_by_parse(kind, o->by, &to->by, &err))
+        return command_usage(self, "--by%s", err.text);
+    if (probe_order_parse(kind, o->order, &to->order, &err))
+        return command_usage(self, "--order%s", err.text);
+    if (probe_histogram_parse(kind, o->histogram, &to->histogram, &err))
+        return command_usage(self, "--hist%s", err.text);
+    if (probe_where_parse(kind, o->where, &to->where, &err))
+        return command_usage(self, "--where%s", err.text);
+    to->pid = (uint32_t)o->pid;
+    to->all = o->all;
+    to->no_follow = o->no_follow;
+    to->duration_ns = o->duration_ns;
+    to->interval_ns = o->interval_ns;
+    to->command = o->command;
+    to->frames = (uint32_t)o->frames;
+    to->library = o->library;
+    to->functions = o->functions.items;
+    to->function_count = o->functions.count;
+    to->mmap = o->mmap;
+    to->live = o->live;
+    to->sizes = o->sizes;
+    to->source = (enum probe_source)o->source;
+    to->verbose = o->verbose;
+    return 0;
+}
+
 static int run_kind(const struct command *self, const struct probe_cli *o,
                     const struct probe_kind *kind, char **program)
 {
     static struct inspect found;
-    uint32_t by, order;
     struct error err = {0};
-    if (probe_by_parse(kind, o->by, &by, &err))
-        return command_usage(self, "--by%s", err.text);
-    if (probe_order_parse(kind, o->order, &order, &err))
-        return command_usage(self, "--order%s", err.text);
-    int status = program ? preflight_find(self, program[0], &found) : 0;
+    struct probe_options options = {.kind = kind};
+    int status = fill_options(self, o, &options);
+    if (!status && program)
+        status = preflight_find(self, program[0], &found);
     if (status)
         return status;
     struct report_options looks = {0};
@@ -138,6 +172,7 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
                                       .folded = o->folded,
                                       .screen = !o->output && isatty(STDOUT_FILENO),
                                       .how = {.one_line = o->interval_ns != 0,
+                                              .where = o->where,
                                               .top = o->top,
                                               .columns = looks.columns,
                                               .unicode = looks.unicode,
@@ -150,32 +185,16 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
     printing.how.symbols = symbols_new(NULL, &printing.err);
     if (!printing.how.symbols)
         return command_fail(self, &printing.err);
-    struct probe_options options = {.kind = kind,
-                                    .pid = (uint32_t)o->pid,
-                                    .argv = program,
-                                    .program = found.path,
-                                    .all = o->all,
-                                    .no_follow = o->no_follow,
-                                    .duration_ns = o->duration_ns,
-                                    .interval_ns = o->interval_ns,
-                                    .by = by,
-                                    .order = order,
-                                    .command = o->command,
-                                    .frames = (uint32_t)o->frames,
-                                    .library = o->library,
-                                    .functions = o->functions.items,
-                                    .function_count = o->functions.count,
-                                    .mmap = o->mmap,
-                                    .live = o->live,
-                                    .sizes = o->sizes,
-                                    .source = (enum probe_source)o->source,
-                                    .verbose = o->verbose,
-                                    .interval = probe_show_interval,
-                                    .say = probe_show_line,
-                                    .moment = probe_show_moment,
-                                    .arg = &printing};
+    options.argv = program;
+    options.program = found.path;
+    options.interval = probe_show_interval;
+    options.say = probe_show_line;
+    options.moment = probe_show_moment;
+    options.arg = &printing;
     struct probe_result result;
-    if (program && probe_kind_has_sizes(kind))
+    if (o->where)
+        options.no_preload = "--where is judged in the kernel";
+    else if (program && probe_kind_has_sizes(kind))
         options.preload = preflight_arenas(&found, &options.no_preload);
     if (probe_run(&options, &result, &err)) {
         status = command_fail(self, &err);

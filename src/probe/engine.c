@@ -68,11 +68,13 @@ enum { EVENTS_A_TURN = 4096, TURNS = 64 };
 static int print(enum libbpf_print_level level, const char *format, va_list ap)
 {
     (void)level;
-    char text[2048];
-    if (verbose) { /* names of files and programs are in it: its lines, and nothing else raw */
-        vsnprintf(text, sizeof text, format, ap);
+    char *text = NULL;
+    /* The kernel's reasons are long. Names of files and programs are in it: nothing is printed raw.
+     */
+    if (verbose && vasprintf(&text, format, ap) >= 0) {
         for (char *at = text, *line; (line = strsep(&at, "\n"));)
             text_printf(stderr, at ? "%s\n" : "%s", line);
+        free(text);
     }
     return 0;
 }
@@ -353,6 +355,11 @@ static void target_children(struct probe_engine *e)
 
 /* ---- start ---- */
 
+bool engine_asks(const struct probe_engine *e, uint32_t part)
+{
+    return (e->options->by | e->options->where.keys) & part;
+}
+
 static bool keeps_stacks(const struct probe_options *o)
 {
     return o->by & (PROBE_BY_STACK | PROBE_BY_KSTACK | PROBE_BY_CALLER);
@@ -392,7 +399,9 @@ static int configure(struct probe_engine *e, struct error *err)
                                   .live = o->live,
                                   .pages = o->kind->within_faults,
                                   .stream = o->stream || o->call,
-                                  .own_inode = o->own_inode};
+                                  .own_inode = o->own_inode,
+                                  .histogram = o->histogram,
+                                  .where = o->where};
     /* as the kernel keeps it: cut, and with a NUL */
     if (o->command)
         memcpy(config.command, o->command, strnlen(o->command, PROBE_COMMAND_BYTES - 1));
@@ -501,6 +510,12 @@ static int attach(struct probe_state *s, struct error *err)
     if (o->pid)
         send_code(e, o->pid);
     e->reaches_one = o->kind->uses_library && engine_reaches_one(e);
+    if (o->by & (PROBE_BY_CALLER | PROBE_BY_KSTACK) && !engine_kernel_named(e))
+        engine_say(e,
+                   "/proc/kallsyms hides the kernel's addresses from this user, so its functions "
+                   "have no names; to fix it: run it as root (sudo)");
+    if (o->kind->names && engine_add_names(e, o->kind->names, o->kind->name_count, err))
+        return -1;
     return o->kind->attach(e, err);
 }
 
@@ -615,8 +630,11 @@ static int run_all(struct probe_state *s, struct error *err)
 
 int probe_begin(const struct probe_options *o, struct probe_result *result, struct error *err)
 {
-    *result =
-        (struct probe_result){.kind = o->kind, .by = o->by, .order = o->order, .live = o->live};
+    *result = (struct probe_result){.kind = o->kind,
+                                    .by = o->by,
+                                    .order = o->order,
+                                    .histogram = o->histogram,
+                                    .live = o->live};
     struct probe_state *s = calloc(1, sizeof *s);
     if (!s)
         return error_memory(err);
@@ -655,8 +673,11 @@ void probe_end(struct probe_result *r)
 
 int probe_run(const struct probe_options *o, struct probe_result *result, struct error *err)
 {
-    *result =
-        (struct probe_result){.kind = o->kind, .by = o->by, .order = o->order, .live = o->live};
+    *result = (struct probe_result){.kind = o->kind,
+                                    .by = o->by,
+                                    .order = o->order,
+                                    .histogram = o->histogram,
+                                    .live = o->live};
     struct probe_state *s = calloc(1, sizeof *s);
     if (!s)
         return error_memory(err);

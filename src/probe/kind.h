@@ -10,6 +10,11 @@ struct bpf_object;
 struct probe_engine;
 struct functions;
 
+/* The thread of an event, which every kind knows. */
+#define PROBE_BY_WHO                                                                               \
+    (PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_CPU | PROBE_BY_USER |        \
+     PROBE_BY_PARENT)
+
 struct probe_kind {
     const char *name, *summary;
     uint32_t stream;       /* enum mlw_kernel_kind; 0: it has no stream */
@@ -17,6 +22,8 @@ struct probe_kind {
     const char *no_stream; /* why not */
     struct probe_layout layout;
     uint32_t by, may_by;
+    const char *const *names; /* of its events, by key.what; NULL: it finds them out */
+    size_t name_count;
     bool uses_library, has_mmap, has_live, has_sizes;
     bool within_faults; /* its programs run where the process's memory map cannot be asked twice */
     /* A program may be due while it runs: the kernel leaves it out then, which counts as lost. */
@@ -75,6 +82,8 @@ struct probe_engine {
     void *own;        /* the kind's */
 };
 
+/* Whether a part of a key (enum probe_by) makes rows, or a condition looks at it. */
+bool engine_asks(const struct probe_engine *e, uint32_t part);
 /* Fills e->files, once. */
 int engine_find_files(struct probe_engine *e, struct error *err);
 int engine_add_row(struct probe_engine *e, const struct probe_row *row, struct error *err);

@@ -120,8 +120,7 @@ const struct probe_kind probe_kind_calls = {
     .name = "calls",
     .summary = "how often each function of an allocator, or of any library, is called",
     .by = PROBE_BY_FUNCTION,
-    .may_by =
-        PROBE_BY_FUNCTION | PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK,
+    .may_by = PROBE_BY_FUNCTION | PROBE_BY_WHO | PROBE_BY_STACK,
     .uses_library = true,
     .layout = {.list = "functions", .value = {"calls"}, .title = {"calls"}, .unit = "n"},
     .no_stream = "every call of the allocator is recorded, with its stack",

@@ -8,25 +8,25 @@
 /* Made from the program when it is built; wants the types above. */
 #include <probe/faults.skel.h>
 
+static const char *const names[] = {[FAULTS_KERNEL] = "kernel access",
+                                    [FAULTS_READ] = "first read",
+                                    [FAULTS_WRITE] = "first write",
+                                    [FAULTS_COPY] = "copy on write",
+                                    [FAULTS_FETCH] = "code"};
+
 static int faults_prepare(struct probe_engine *e, struct error *err)
 {
     (void)err;
-    if (!(e->options->by & PROBE_BY_ACCESS))
+    if (!engine_asks(e, PROBE_BY_ACCESS))
         engine_skip(e, "fault_begins");
     return 0;
 }
 
 static int faults_attach(struct probe_engine *e, struct error *err)
 {
-    static const char *const names[] = {[FAULTS_KERNEL] = "kernel access",
-                                        [FAULTS_READ] = "first read",
-                                        [FAULTS_WRITE] = "first write",
-                                        [FAULTS_COPY] = "copy on write",
-                                        [FAULTS_FETCH] = "code"};
     engine_source(e, "the software events page-faults-min and page-faults-maj%s",
-                  e->options->by & PROBE_BY_ACCESS ? ", the tracepoint page_fault_user" : "");
-    if (engine_add_names(e, names, sizeof names / sizeof *names, err) ||
-        engine_attach_tracepoints(e, err) ||
+                  engine_asks(e, PROBE_BY_ACCESS) ? ", the tracepoint page_fault_user" : "");
+    if (engine_attach_tracepoints(e, err) ||
         engine_attach_perf(e, "minor_fault", PERF_COUNT_SW_PAGE_FAULTS_MIN, err))
         return -1;
     return engine_attach_perf(e, "major_fault", PERF_COUNT_SW_PAGE_FAULTS_MAJ, err);
@@ -57,11 +57,12 @@ const struct probe_kind probe_kind_faults = {
     .name = "faults",
     .summary = "page faults: minor and major, by stack, mapping and kind of access",
     .by = PROBE_BY_PROCESS | PROBE_BY_STACK,
-    .may_by = PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK |
-              PROBE_BY_ADDRESS | PROBE_BY_MAPPING | PROBE_BY_ACCESS,
+    .may_by = PROBE_BY_WHO | PROBE_BY_STACK | PROBE_BY_ADDRESS | PROBE_BY_MAPPING | PROBE_BY_ACCESS,
     .within_faults = true,
     .stream = MLW_KERNEL_FAULT,
     .stream_by = PROBE_BY_ACCESS,
+    .names = names,
+    .name_count = sizeof names / sizeof *names,
     .layout = {.list = "processes",
                .value = {"minor", NULL, "major"},
                .title = {"minor", NULL, "major"},

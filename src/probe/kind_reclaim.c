@@ -5,6 +5,13 @@
 /* Made from the program when it is built; wants the types above. */
 #include <probe/reclaim.skel.h>
 
+static const char *const names[] = {[RECLAIM_DIRECT] = "direct reclaim",
+                                    [RECLAIM_GROUP] = "reclaim at the group's limit",
+                                    [RECLAIM_DAEMON] = "kswapd",
+                                    [RECLAIM_WAKES] = "woke kswapd",
+                                    [RECLAIM_OTHER] = "reclaim on request",
+                                    [RECLAIM_KILL] = "killed: out of memory"};
+
 static int reclaim_prepare(struct probe_engine *e, struct error *err)
 {
     (void)err;
@@ -18,27 +25,20 @@ static int reclaim_prepare(struct probe_engine *e, struct error *err)
 
 static int reclaim_attach(struct probe_engine *e, struct error *err)
 {
-    static const char *const names[] = {[RECLAIM_DIRECT] = "direct reclaim",
-                                        [RECLAIM_GROUP] = "reclaim at the group's limit",
-                                        [RECLAIM_DAEMON] = "kswapd",
-                                        [RECLAIM_WAKES] = "woke kswapd",
-                                        [RECLAIM_OTHER] = "reclaim on request",
-                                        [RECLAIM_KILL] = "killed: out of memory"};
     engine_source(e, "the tracepoints mm_vmscan_*, mark_victim");
-    return engine_add_names(e, names, sizeof names / sizeof *names, err) ||
-                   engine_attach_tracepoints(e, err)
-               ? -1
-               : 0;
+    return engine_attach_tracepoints(e, err);
 }
 
 const struct probe_kind probe_kind_reclaim = {
     .name = "reclaim",
     .summary = "how the kernel reclaims pages: stalled threads, work of kswapd",
     .by = PROBE_BY_PROCESS | PROBE_BY_FUNCTION,
-    .may_by =
-        PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK | PROBE_BY_FUNCTION,
+    .may_by = PROBE_BY_WHO | PROBE_BY_STACK | PROBE_BY_KSTACK | PROBE_BY_FUNCTION,
     .stream = MLW_KERNEL_RECLAIM,
-    .layout = {.list = "events",
+    .names = names,
+    .name_count = sizeof names / sizeof *names,
+    .layout = {.may_histogram = 1 << 1 | 1 << 2,
+               .list = "events",
                .value = {"count", "reclaimed_pages", "stalled_ns", "scanned_pages"},
                .title = {"events", "reclaimed", "time", "scanned"},
                .unit = "nntn",

@@ -61,10 +61,10 @@ const struct probe_kind probe_kind_sizes = {
     .name = "sizes",
     .summary = "how large the blocks are that malloc and its family are asked for",
     .by = PROBE_BY_SIZE,
-    .may_by = PROBE_BY_SIZE | PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD |
-              PROBE_BY_STACK | PROBE_BY_FUNCTION,
+    .may_by = PROBE_BY_SIZE | PROBE_BY_WHO | PROBE_BY_STACK | PROBE_BY_FUNCTION,
     .uses_library = true,
-    .layout = {.list = "groups",
+    .layout = {.may_histogram = 1 << 1,
+               .list = "groups",
                .value = {"calls", "bytes"},
                .title = {"calls", "asked for"},
                .unit = "nb",

@@ -34,10 +34,6 @@ static int slab_attach(struct probe_engine *e, struct error *err)
                   e->options->live
                       ? ", kmem_cache_free and kfree, which do not report what kfree_rcu() releases"
                       : "");
-    if (e->options->by & (PROBE_BY_CALLER | PROBE_BY_KSTACK) && !engine_kernel_named(e))
-        engine_say(e,
-                   "/proc/kallsyms hides the kernel's addresses from this user, so its functions "
-                   "have no names; to fix it: run it as root (sudo)");
     return engine_attach_tracepoints(e, err);
 }
 
@@ -213,11 +209,11 @@ const struct probe_kind probe_kind_slab = {
     .name = "slab",
     .summary = "what the kernel allocates for itself: by command, function and cache",
     .by = PROBE_BY_COMMAND | PROBE_BY_CALLER | PROBE_BY_CACHE,
-    .may_by = PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD | PROBE_BY_STACK |
-              PROBE_BY_KSTACK | PROBE_BY_CALLER | PROBE_BY_CACHE,
+    .may_by = PROBE_BY_WHO | PROBE_BY_STACK | PROBE_BY_KSTACK | PROBE_BY_CALLER | PROBE_BY_CACHE,
     .has_live = true,
     .within_each_other = true,
-    .layout = {.list = "callers",
+    .layout = {.may_histogram = 1 << 1 | 1 << 2,
+               .list = "callers",
                .value = {"calls", "requested_bytes", "allocated_bytes"},
                .title = {"calls", "requested", "allocated"},
                .unit = "nbb",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "probe/kind.h"
+#include "probe/where.h"
 #include "symbol/functions.h"
 
 #define PROBE_KIND_LISTED(name) &probe_kind_##name,
@@ -43,7 +44,8 @@ static const struct key {
     {"stack", PROBE_BY_STACK},       {"ustack", PROBE_BY_STACK},    {"kstack", PROBE_BY_KSTACK},
     {"size", PROBE_BY_SIZE},         {"cache", PROBE_BY_CACHE},     {"caller", PROBE_BY_CALLER},
     {"function", PROBE_BY_FUNCTION}, {"address", PROBE_BY_ADDRESS}, {"access", PROBE_BY_ACCESS},
-    {"mapping", PROBE_BY_MAPPING},
+    {"mapping", PROBE_BY_MAPPING},   {"cpu", PROBE_BY_CPU},         {"user", PROBE_BY_USER},
+    {"uid", PROBE_BY_USER},          {"parent", PROBE_BY_PARENT},   {"ppid", PROBE_BY_PARENT},
 };
 
 enum { KEYS = sizeof keys / sizeof *keys };
@@ -61,10 +63,11 @@ int probe_by_parse(const struct probe_kind *kind, const char *text, uint32_t *by
         while (i < KEYS && (strlen(keys[i].name) != n || memcmp(keys[i].name, p, n) != 0))
             i++;
         if (i == KEYS)
-            return error_set(err, ERROR_USAGE,
-                             ": '%.*s' is none of process, command, thread, stack, kstack, size, "
-                             "cache, caller, function, mapping, address, access, none",
-                             shown(n), p);
+            return error_set(
+                err, ERROR_USAGE,
+                ": '%.*s' is none of process, command, thread, stack, kstack, size, "
+                "cache, caller, function, mapping, address, access, cpu, user, parent, none",
+                shown(n), p);
         if (!(kind->may_by & keys[i].bit))
             return error_set(err, ERROR_USAGE, " %s is not for '%s'", keys[i].name, kind->name);
         *by |= keys[i].bit;
@@ -73,20 +76,21 @@ int probe_by_parse(const struct probe_kind *kind, const char *text, uint32_t *by
     return 0;
 }
 
-int probe_order_parse(const struct probe_kind *kind, const char *text, uint32_t *order,
-                      struct error *err)
+/* One of the values in `may`, a bit each, by its name in JSON: one more than its number. */
+static int parse_value(const struct probe_kind *kind, unsigned may, const char *text,
+                       uint32_t *value, struct error *err)
 {
     char names[256] = "";
-    *order = 0;
+    *value = 0;
     if (!text)
         return 0;
     for (uint32_t i = 0; i < PROBE_VALUES && kind != &probe_kind_arenas; i++) {
         const char *name = kind->layout.value[i];
         const size_t n = strlen(names);
-        if (!name)
+        if (!name || !(may >> i & 1))
             continue;
         if (!strcmp(name, text)) {
-            *order = i + 1;
+            *value = i + 1;
             return 0;
         }
         snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", name);
@@ -94,6 +98,29 @@ int probe_order_parse(const struct probe_kind *kind, const char *text, uint32_t 
     if (!*names)
         return error_set(err, ERROR_USAGE, " is not for '%s'", kind->name);
     return error_set(err, ERROR_USAGE, ": '%.64s' is none of %s", text, names);
+}
+
+int probe_order_parse(const struct probe_kind *kind, const char *text, uint32_t *order,
+                      struct error *err)
+{
+    return parse_value(kind, ~0u, text, order, err);
+}
+
+int probe_histogram_parse(const struct probe_kind *kind, const char *text, uint32_t *histogram,
+                          struct error *err)
+{
+    if (parse_value(kind, kind->layout.may_histogram, text, histogram, err))
+        return -1;
+    if (kind->layout.histogram) /* of the one value that has one, and that it has anyway */
+        *histogram = 0;
+    return 0;
+}
+
+int probe_where_parse(const struct probe_kind *kind, const char *text, struct probe_where *where,
+                      struct error *err)
+{
+    *where = (struct probe_where){0};
+    return text ? where_compile(kind, text, where, err) : 0;
 }
 
 /* The kinds that a recording can keep: "faults, rss". */

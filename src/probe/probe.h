@@ -24,8 +24,6 @@ struct probe_reported;
 /* In the order in which they are listed; NULL at the end. */
 extern const struct probe_kind *const probe_kinds[];
 
-enum { PROBE_VALUES = 5 }; /* calls, bytes, more, extra, rest: struct probe_value */
-
 /* What the rows of a kind are. */
 struct probe_layout {
     const char *list;                /* name of the array of groups in JSON */
@@ -34,6 +32,7 @@ struct probe_layout {
     char unit[PROBE_VALUES + 1];     /* 'n' count, 'b' bytes, 't' ns */
     int order;                       /* the value that groups are sorted by */
     char histogram;                  /* of 'b' sizes, of 't' times; 0: groups have none */
+    uint8_t may_histogram;           /* values that can have one when it is asked for: bits */
     int counted;                     /* the value that it counts */
     bool gauge;                      /* there is no sense in a total */
     enum probe_within {
@@ -68,6 +67,16 @@ int probe_by_parse(const struct probe_kind *kind, const char *text, uint32_t *by
 /* A value of the kind by its name in JSON, as struct probe_options has it in `order`; NULL: 0. -1
  * with *err, whose text continues the name of the option: ": 'x' is none of ...". */
 int probe_order_parse(const struct probe_kind *kind, const char *text, uint32_t *order,
+                      struct error *err);
+
+/* A value of the kind whose histogram is asked for, as struct probe_options has it in `histogram`;
+ * NULL: 0. -1 with *err as above. */
+int probe_histogram_parse(const struct probe_kind *kind, const char *text, uint32_t *histogram,
+                          struct error *err);
+
+/* A condition on events, "bytes>64K && comm==\"git\"" (where.h has the grammar); NULL: all are
+ * kept. -1 with *err as above. */
+int probe_where_parse(const struct probe_kind *kind, const char *text, struct probe_where *where,
                       struct error *err);
 
 /* The kinds of "faults,rss" that a recording can keep, each once. Returns how many, at least 1; -1
@@ -123,6 +132,9 @@ struct probe_options {
     uint32_t by;                  /* enum probe_by */
     uint32_t order;               /* one more than the value that groups are sorted by; 0: the kind
                                      says */
+    uint32_t histogram;           /* one more than the value whose classes are apart; 0: the kind
+                                     says */
+    struct probe_where where;     /* which events are kept */
     const char *command;          /* with `all`: only processes of this name; NULL: of any */
     uint32_t frames;              /* of a user stack, at most PROBE_DEPTH_MAX; 0: that many */
     const char *library;          /* path or part of a name; NULL: the one that has malloc */
@@ -204,10 +216,10 @@ struct probe_bystander {
 
 struct probe_result {
     const struct probe_kind *kind;
-    uint32_t by, order;   /* as in the options */
-    bool live;            /* as in the options */
-    char source[512];     /* the files that it was attached to */
-    uint64_t start_ns;    /* CLOCK_MONOTONIC */
+    uint32_t by, order, histogram; /* as in the options */
+    bool live;                     /* as in the options */
+    char source[512];              /* the files that it was attached to */
+    uint64_t start_ns;             /* CLOCK_MONOTONIC */
     uint64_t duration_ns; /* that the figures are of: of an interval its own, but since the start of
                              sizes (a gauge) and of the arenas, which are reported whole */
     uint64_t interval;    /* its number, from 1; 0: this is the whole */

@@ -1,4 +1,4 @@
-"""Habits that can be counted: no source file over 800 lines, no command over 250 and no function over 80. Each file opens
+"""Habits that can be counted: no source file over 800 lines and no function over 80. Each file opens
 by saying what it is, every header has its guard, and there is no utility drawer. Each rule is first seen to fail.
 Usage: files.py SOURCE_ROOT"""
 import importlib.machinery
@@ -16,8 +16,6 @@ LOADER.exec_module(review)
 
 LINES_MAX = 800
 FUNCTION_LINES_MAX = 80
-COMMAND_LINES_MAX = 250  # of src/cli/cmd_NAME.c: it parses options and calls one thing
-COMMAND = re.compile(r"^cmd_\w+\.c$")
 # The head of a JSON document is written here alone; corpus.c takes it out of documents in documents.
 SCHEMA = {"src/base/json.c", "src/show/json_document.c", "src/compare/corpus.c"}
 # What only fetches must be FETCHES (src/base/fetch.h), or the compiler drops its calls.
@@ -35,7 +33,7 @@ def check(root):
             here = os.path.relpath(path, root)
             with open(path, encoding="utf-8") as f:
                 text = f.read()
-            lines, most = text.count("\n"), COMMAND_LINES_MAX if COMMAND.match(name) else LINES_MAX
+            lines, most = text.count("\n"), LINES_MAX
             if lines > most:
                 bad.append(f"{here}: {lines} lines; {most} are the limit")
             for at, length in review.functions(text):
@@ -75,8 +73,6 @@ def self_test():
         assert complaints("a.c", "int x;\n") == 1
         assert complaints("a.c", '#include "b.h"\n') == 0
         assert complaints("a.c", "/* a */\n" + "\n" * LINES_MAX) == 1
-        assert complaints("cmd_a.c", "/* a */\n" + "\n" * (COMMAND_LINES_MAX - 1)) == 0
-        assert complaints("cmd_a.c", "/* a */\n" + "\n" * COMMAND_LINES_MAX) == 1
         assert complaints("a.c", '/* a */\nchar s[] = "schema";\n') == 1
         for head, rest in ("", "int f(void)\n{\n"), ("static void *\n", "f(int a,\n  int b)\n{\n"):
             for name in "a.c", "a.inc":

@@ -40,6 +40,27 @@ class Usage(unittest.TestCase):
         self.assertIn("--order: 'majr' is none of minor, major", self.wrong("faults", "--order", "majr", "/bin/true"))
         self.assertIn("--order is not for 'arenas'", self.wrong("arenas", "--order", "calls", "/bin/true"))
 
+    def test_conditions(self):
+        for where, message in [("weather==1", "'weather' is none of pid, ppid, uid, comm, tid, cpu, address, access, mapping, "
+                                              "minor, major, which 'faults' knows"),
+                               ("minor>1 major", "&& or || is missing at 'major'"), ("(minor", "a ) is missing at the end"),
+                               ("minor &&", "a field is missing at the end"), ("minor>", "a value is missing at the end"),
+                               ("comm", 'comm needs a comparison: comm == "..."'), ("comm<'x'", "comm is a text"),
+                               ("minor~'x'", "minor is no text"), ("comm=='x", "the quote of 'x is not closed"),
+                               ("mapping~'a*b'", "'a*b': a pattern may end with *"), ("minor>9x", "'9x' is no number, for minor"),
+                               ("access=='weather'", '"weather" is none of "kernel access"'),
+                               ("||".join(["minor"] * 17), "at most 16 comparisons fit"), ("(" * 40 + "minor", "the parentheses are too deep"),
+                               ("comm=='" + "x" * 64 + "'", "a value is too long"), ("minor==99999999999999999999", "'99999999999999999999' is no number")]:
+            with self.subTest(where):
+                self.assertIn(f"--where: {message}", self.wrong("faults", "--where", where, "/bin/true"))
+        self.assertIn("'bytes' is none of pid, ppid, uid, comm, which 'rss' knows", self.wrong("rss", "--where", "bytes>1", "/bin/true"))
+        self.assertIn("'tid' is none of pid, ppid, uid, comm, which 'arenas'", self.wrong("arenas", "--where", "tid==1", "/bin/true"))
+        self.assertIn("'function' is none of", self.wrong("sizes", "--where", "function=='malloc'", "/bin/true"))
+
+    def test_histograms(self):
+        self.assertIn("--hist: 'calls' is none of grown_bytes, released_bytes", self.wrong("brk", "--hist", "calls", "/bin/true"))
+        self.assertIn("--hist is not for 'faults'", self.wrong("faults", "--hist", "minor", "/bin/true"))
+
     def test_list(self):
         out = mallow("probe", "calls", "--list", "--", "/bin/true")
         self.assertEqual((out.returncode, out.stderr), (0, ""))

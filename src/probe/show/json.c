@@ -53,6 +53,12 @@ static void write_key(struct json *j, const struct probe_result *r, const struct
         memcpy(command, k->command, PROBE_COMMAND_BYTES);
         json_text(j, "comm", command);
     }
+    if (r->by & PROBE_BY_PARENT)
+        json_number(j, "ppid", k->parent);
+    if (r->by & PROBE_BY_USER)
+        json_number(j, "uid", k->uid);
+    if (r->by & PROBE_BY_CPU)
+        json_number(j, "cpu", k->cpu);
     if (r->by & PROBE_BY_FUNCTION)
         json_text(j, "function", k->what < r->name_count ? r->names[k->what] : NULL);
     if (r->by & PROBE_BY_ACCESS)
@@ -79,23 +85,33 @@ static void write_values(struct json *j, const struct probe_layout *l, const str
 }
 
 /* Rows of one group, or of all when they are added up by size here. */
-static void write_histogram(struct json *j, const struct probe_layout *l,
+static void write_histogram(struct json *j, const struct probe_result *r,
                             const struct probe_row *rows, size_t n)
 {
-    const bool times = l->histogram == 't';
+    const struct probe_layout *l = probe_layout(r);
+    const int counted = probe_histogram_counted(r), of = probe_histogram_of(r);
+    const char unit = probe_histogram_unit(r);
     struct probe_value class[65] = {{0}};
     for (size_t i = 0; i < n; i++)
         if (rows[i].key.size_class < 65)
             probe_value_add(&class[rows[i].key.size_class], &rows[i].value);
     json_open_array(j, "histogram");
     for (uint32_t i = 0; i < 65; i++) {
-        if (!probe_value(&class[i], l -> counted))
+        if (!probe_value(&class[i], counted))
             continue;
         json_open_object(j, NULL);
-        json_number(j, times ? "min_ns" : "min_bytes", probe_class_min(i));
-        json_number(j, times ? "max_ns" : "max_bytes", probe_class_max(i));
-        json_number(j, l->value[l->counted], probe_value(&class[i], l -> counted));
-        json_number(j, times ? l->value[3] : "bytes", times ? class[i].extra : class[i].bytes);
+        json_number(j,
+                    unit == 't'   ? "min_ns"
+                    : unit == 'b' ? "min_bytes"
+                                  : "min",
+                    probe_class_min(i));
+        json_number(j,
+                    unit == 't'   ? "max_ns"
+                    : unit == 'b' ? "max_bytes"
+                                  : "max",
+                    probe_class_max(i));
+        json_number(j, l->value[counted], probe_value(&class[i], counted));
+        json_number(j, l->value[of], probe_value(&class[i], of));
         json_close_object(j);
     }
     json_close_array(j);
@@ -111,8 +127,8 @@ static void write_groups(struct json *j, const struct probe_result *r,
         json_open_object(j, NULL);
         write_key(j, r, how, &group->sum.key);
         write_values(j, l, &group->sum.value);
-        if (l->histogram)
-            write_histogram(j, l, g->rows + group->first, group->count);
+        if (probe_histogram_unit(r))
+            write_histogram(j, r, g->rows + group->first, group->count);
         json_close_object(j);
     }
     json_close_array(j);
@@ -271,6 +287,8 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
     json_begin(&j);
     json_text(&j, "probe", probe_kind_name(r->kind));
     json_text(&j, "source", r->source);
+    if (how->where)
+        json_text(&j, "where", how->where);
     json_number(&j, "duration_ns", r->duration_ns);
     if (r->interval)
         json_number(&j, "interval", r->interval);
@@ -287,8 +305,8 @@ int probe_report_json(FILE *out, const struct probe_result *r, const struct prob
         write_not_known(&j, r, l);
     if (!l->gauge && !r->arenas)
         write_values(&j, l, &g.total);
-    if (l->histogram && !r->arenas)
-        write_histogram(&j, l, g.rows, r->row_count);
+    if (probe_histogram_unit(r) && !r->arenas)
+        write_histogram(&j, r, g.rows, r->row_count);
     if (r->arenas)
         probe_arenas_json(&j, r);
     else if (l->within == PROBE_WITHIN_PROCESSES)

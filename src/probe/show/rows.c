@@ -12,6 +12,24 @@ const struct probe_layout *probe_layout(const struct probe_result *r)
     return probe_kind_layout(r->kind);
 }
 
+char probe_histogram_unit(const struct probe_result *r)
+{
+    const struct probe_layout *l = probe_layout(r);
+    return r->histogram ? l->unit[r->histogram - 1] : l->histogram;
+}
+
+int probe_histogram_counted(const struct probe_result *r)
+{
+    return r->histogram ? 0 : probe_layout(r)->counted;
+}
+
+int probe_histogram_of(const struct probe_result *r)
+{
+    if (r->histogram)
+        return (int)r->histogram - 1;
+    return probe_layout(r)->histogram == 't' ? 3 : 1;
+}
+
 uint64_t probe_value(const struct probe_value *v, int which)
 {
     const uint64_t values[PROBE_VALUES] = {v->calls, v->bytes, v->more, v->extra, v->rest};

@@ -7,6 +7,12 @@
 
 const struct probe_layout *probe_layout(const struct probe_result *r);
 
+/* The unit of the histogram of each row: as probe_layout.unit; 0: they have none. */
+char probe_histogram_unit(const struct probe_result *r);
+/* The value that a histogram counts, and the one whose sum stands beside it; their numbers. */
+int probe_histogram_counted(const struct probe_result *r);
+int probe_histogram_of(const struct probe_result *r);
+
 uint64_t probe_value(const struct probe_value *v, int which);
 void probe_value_add(struct probe_value *to, const struct probe_value *v);
 

@@ -15,7 +15,8 @@ struct probe_report {
     size_t top;              /* groups and rows that the text shows */
     unsigned columns;        /* 0: lines are never cut */
     bool unicode, bold;
-    bool one_line; /* JSON without line ends inside */
+    const char *where; /* the condition on events, as it was given; NULL: none */
+    bool one_line;     /* JSON without line ends inside */
 };
 
 /* Each returns 0, or -1 with *err when out of memory. Whether writing worked is asked of `out`. */

@@ -76,17 +76,21 @@ static void put_total(struct buffer *b, const struct probe_layout *l, const stru
 
 static const char *bound(char text[HUMAN_TEXT_BYTES], char unit, uint64_t value)
 {
-    return unit == 't' ? human_duration(text, value) : human_size(text, value);
+    return unit == 't'   ? human_duration(text, value)
+           : unit == 'b' ? human_size(text, value)
+                         : human_count(text, value);
 }
 
-static void print_histogram(const struct page *p, const struct probe_layout *l,
+static void print_histogram(const struct page *p, const struct probe_result *r,
                             const struct probe_row *rows, size_t n)
 {
+    const char unit = probe_histogram_unit(r);
+    const int counted = probe_histogram_counted(r);
     uint64_t class[65] = {0}, largest = 0;
     uint32_t first = 65, last = 0;
     for (size_t i = 0; i < n; i++)
         if (rows[i].key.size_class < 65)
-            class[rows[i].key.size_class] += probe_value(&rows[i].value, l->counted);
+            class[rows[i].key.size_class] += probe_value(&rows[i].value, counted);
     for (uint32_t i = 0; i < 65; i++) {
         if (!class[i])
             continue;
@@ -97,9 +101,9 @@ static void print_histogram(const struct page *p, const struct probe_layout *l,
     for (uint32_t i = first; i <= last; i++) {
         struct buffer b = {0};
         char low[HUMAN_TEXT_BYTES], high[HUMAN_TEXT_BYTES], range[2 * HUMAN_TEXT_BYTES + 8];
-        snprintf(range, sizeof range, "%s .. %s", bound(low, l->histogram, probe_class_min(i)),
-                 bound(high, l->histogram, probe_class_max(i)));
-        page_right(&b, i ? range : bound(low, l->histogram, 0), 24);
+        snprintf(range, sizeof range, "%s .. %s", bound(low, unit, probe_class_min(i)),
+                 bound(high, unit, probe_class_max(i)));
+        page_right(&b, i ? range : bound(low, unit, 0), 24);
         put_value(&b, 'n', class[i]);
         buffer_append_char(&b, ' ');
         page_bar(p, &b, class[i], largest, BAR_WIDTH);
@@ -127,6 +131,12 @@ static void put_label(struct buffer *b, const struct probe_result *r, const stru
         buffer_printf(b, " %s", probe_key_name(k, text));
     if (r->by & PROBE_BY_ADDRESS)
         buffer_printf(b, " 0x%llx", (unsigned long long)k->site);
+    if (r->by & PROBE_BY_PARENT)
+        buffer_printf(b, " parent %u", k->parent);
+    if (r->by & PROBE_BY_USER)
+        buffer_printf(b, " user %u", k->uid);
+    if (r->by & PROBE_BY_CPU)
+        buffer_printf(b, " cpu %u", k->cpu);
     if (r->by & (PROBE_BY_FUNCTION | PROBE_BY_ACCESS))
         buffer_printf(b, " %s", k->what < r->name_count ? r->names[k->what] : "?");
 }
@@ -201,8 +211,8 @@ static void print_groups(const struct page *p, const struct probe_result *r,
         put_label(&b, r, &g->group[i].sum.key);
         page_line(p, &b);
         print_stacks(p, r, how, &g->group[i].sum.key);
-        if (l->histogram)
-            print_histogram(p, l, g->rows + g->group[i].first, g->group[i].count);
+        if (probe_histogram_unit(r))
+            print_histogram(p, r, g->rows + g->group[i].first, g->group[i].count);
     }
     buffer_release(&b);
 }
@@ -283,6 +293,20 @@ static void print_not_known(const struct page *p, const struct probe_result *r,
     buffer_release(&b);
 }
 
+static void print_source(const struct page *p, const struct probe_result *r,
+                         const struct probe_report *how)
+{
+    struct buffer b = {0};
+    buffer_printf(&b, "from %s", r->source);
+    page_wrap(p, &b, 2);
+    buffer_clear(&b);
+    if (how->where) {
+        buffer_printf(&b, "events where %s", how->where);
+        page_wrap(p, &b, 2);
+    }
+    buffer_release(&b);
+}
+
 int probe_report_text(FILE *out, const struct probe_result *r, const struct probe_report *how,
                       struct error *err)
 {
@@ -296,9 +320,7 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
         text_printf(out, "arenas: %zu process%s in %s\n", r->arenas->processes,
                     r->arenas->processes == 1 ? "" : "es",
                     human_duration(duration, r->duration_ns));
-        buffer_printf(&b, "from %s", r->source);
-        page_wrap(&p, &b, 2);
-        buffer_release(&b);
+        print_source(&p, r, how);
         print_not_placed(&p, r);
         print_losses(&p, r);
         probe_arenas_text(out, r);
@@ -314,16 +336,14 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
     text_printf(out, "%s: %s in %s", probe_kind_name(r->kind), buffer_text(&b),
                 human_duration(duration, r->duration_ns));
     fputs(p.bold ? "\033[0m\n" : "\n", out);
-    buffer_clear(&b);
-    buffer_printf(&b, "from %s", r->source);
-    page_wrap(&p, &b, 2);
+    print_source(&p, r, how);
     print_not_placed(&p, r);
     print_losses(&p, r);
     if (r->by & ~(uint32_t)PROBE_BY_SIZE)
         print_groups(&p, r, how, l, &g);
-    else if (g.total.calls) {
+    else if (g.total.calls && probe_histogram_unit(r)) {
         putc('\n', out);
-        print_histogram(&p, l, g.rows, r->row_count);
+        print_histogram(&p, r, g.rows, r->row_count);
     }
     print_not_known(&p, r, how, l);
     buffer_release(&b);

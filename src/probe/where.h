@@ -1,0 +1,23 @@
+/* where.h - conditions on the events of a probe, as the programs in the kernel judge them.
+ *
+ *     EXPR    = EXPR && EXPR | EXPR || EXPR | !EXPR | (EXPR) | FIELD OP VALUE | FIELD
+ *     OP      = == != < <= > >= ~ !~
+ *
+ * FIELD is one of pid, tid, ppid, uid, cpu and comm, a key of the kind (address, access, mapping,
+ * cache, function), or a figure by its name in JSON. A VALUE is a number with a unit of
+ * base/human.h, a hexadecimal number, or a text in quotes; ~ takes a text that may end with *. &&
+ * binds tighter than ||. A FIELD alone is a number that is not 0. */
+#ifndef MALLOW_PROBE_WHERE_H
+#define MALLOW_PROBE_WHERE_H
+
+#include "base/error.h"
+#include "bpf/key.h"
+
+struct probe_kind;
+
+/* Fills *where, all of it. -1 with *err, whose text continues the name of the option: ": 'x' is
+ * none of ...". Any thread. */
+int where_compile(const struct probe_kind *kind, const char *text, struct probe_where *where,
+                  struct error *err);
+
+#endif
