@@ -2,7 +2,6 @@
  * the kernel lets go of every thread that it had stopped. */
 #include "inject/inject.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +16,6 @@
 #include <unistd.h>
 
 #include "arch/stop.h"
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/proc.h"
 #include "format/attach.h"
@@ -46,7 +44,9 @@ struct work {
     const char *library;            /* its file's name */
     struct inject_result result;
     struct injected target;
-    struct borrowed thread;
+    struct thread thread;
+    struct borrowed borrowed;
+    uint64_t sigreturn;
     const char *why;   /* the last thread that was looked at could not be borrowed */
     int refusal;       /* errno, of the last thread that the kernel did not let be stopped */
     bool changed;      /* the process executed another program */
@@ -106,23 +106,18 @@ static int by_rank(const void *a, const void *b)
 /* By rank. */
 static size_t list_threads(const struct handle *h, struct candidate **out)
 {
-    char path[64];
-    struct candidate *list = NULL;
-    size_t count = 0, room = 0;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)h->pid);
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        const pid_t tid = (pid_t)strtol(e->d_name, NULL, 10);
-        const long call = tid > 0 ? call_of(h, tid) : -2;
-        if (call == -2 || !ARRAY_ROOM(list, count + 1, room))
-            continue;
-        list[count++] = (struct candidate){tid, rank_of(call)};
+    size_t count = 0;
+    pid_t *tids;
+    const ssize_t found = thread_list(h, &tids);
+    *out = found > 0 ? malloc((size_t)found * sizeof **out) : NULL;
+    for (ssize_t i = 0; *out && i < found; i++) {
+        const long call = call_of(h, tids[i]);
+        if (call != -2)
+            (*out)[count++] = (struct candidate){tids[i], rank_of(call)};
     }
-    if (d)
-        closedir(d);
+    free(tids);
     if (count)
-        qsort(list, count, sizeof *list, by_rank);
-    *out = list;
+        qsort(*out, count, sizeof **out, by_rank);
     return count;
 }
 
@@ -145,44 +140,60 @@ static bool may_share(const struct work *w, pid_t tid)
                      now.group == with->group);
 }
 
+/* NULL: the thread stands at a safe point, and is prepared. */
+static const char *prepare(struct work *w)
+{
+    const struct thread *t = &w->thread;
+    const bool waits = thread_interrupted(t);
+    const char *why = t->signal                            ? "a signal is on its way to it"
+                      : waits && !safe_wait(&t->registers) ? "it waits, perhaps for or under a lock"
+                      : thread_in_sequence(&w->target.handle, t->tid)
+                          ? "it is inside a restartable sequence"
+                          : safe_not(&w->target, &t->registers, waits);
+    if (why)
+        return why;
+    w->borrowed.process = &w->target.handle;
+    w->borrowed.thread = &w->thread;
+    w->borrowed.sigreturn = w->sigreturn;
+    w->borrowed.errno_at = injected_errno(&w->target, t->registers.fs_base);
+    return w->borrowed.errno_at && borrow_prepare(&w->borrowed)
+               ? NULL
+               : "its stack or registers cannot be written to";
+}
+
+static void give_back(struct work *w)
+{
+    borrow_put_back(&w->borrowed);
+    thread_let_go(&w->thread, thread_let_go_until());
+}
+
 /* Tries to borrow this thread. Held: it stands at a safe point, prepared. */
 static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
 {
-    struct borrowed *b = &w->thread;
-    bool waits = false;
+    enum attempt status = ATTEMPT_UNSAFE;
     w->result.stops++;
-    switch (borrow_stop(b, &w->target, tid, &waits)) {
-    case BORROW_GONE: return ATTEMPT_GONE;
-    case BORROW_REFUSED: w->refusal = errno; return ATTEMPT_REFUSED;
-    case BORROW_LATE: return ATTEMPT_LATE;
-    case BORROW_BUSY: reasons_refuse(w->pid, INJECT_STUCK, NULL, err); return ATTEMPT_FAILED;
-    case BORROW_GROUP:
-        borrow_end(b);
-        reasons_refuse(w->pid, INJECT_STOPPED, NULL, err);
-        return ATTEMPT_FAILED;
+    w->borrowed.where = BORROWED_STILL;
+    switch (thread_stop(&w->thread, &w->target.handle, tid)) {
+    case THREAD_GONE: return ATTEMPT_GONE;
+    case THREAD_REFUSED: w->refusal = errno; return ATTEMPT_REFUSED;
+    case THREAD_LATE: return ATTEMPT_LATE;
+    case THREAD_BUSY: reasons_refuse(w->pid, INJECT_STUCK, NULL, err); return ATTEMPT_FAILED;
     default: break;
     }
-    /* It stands still, so its image stays what it is until it goes on, or dies. */
-    if (!handle_same(&w->target.handle, tid)) {
-        borrow_end(b);
-        return ATTEMPT_CHANGED;
-    }
-    if (!may_share(w, tid)) {
-        borrow_end(b);
+    if (w->thread.group) {
+        status = ATTEMPT_FAILED;
+        reasons_refuse(w->pid, INJECT_STOPPED, NULL, err);
+    } else if (!handle_same(&w->target.handle, tid)) {
+        /* It stands still, so its image stays what it is until it goes on, or dies. */
+        status = ATTEMPT_CHANGED;
+    } else if (!may_share(w, tid)) {
+        status = ATTEMPT_FAILED;
         reasons_refuse(w->pid, INJECT_RIGHTS, NULL, err);
-        return ATTEMPT_FAILED;
-    }
-    w->why = b->thread.signal                            ? "a signal is on its way to it"
-             : waits && !safe_wait(&b->thread.registers) ? "it waits, perhaps for or under a lock"
-             : thread_in_sequence(&w->target.handle, tid)
-                 ? "it is inside a restartable sequence"
-                 : safe_not(&w->target, &b->thread.registers, waits);
-    if (!w->why && !borrow_prepare(b))
-        w->why = "its stack or registers cannot be written to";
-    if (!w->why)
+    } else if (!(w->why = prepare(w))) {
         return ATTEMPT_HELD;
-    borrow_end(b);
-    return ATTEMPT_UNSAFE;
+    }
+    give_back(w);
+    return status;
 }
 
 static bool has_patience(const struct work *w, uint64_t begun_ns)
@@ -260,16 +271,17 @@ static int borrow_any(struct work *w, struct error *err)
 
 static int too_long(struct work *w, struct error *err)
 {
-    return error_set(
-        err, ERROR_UNSUPPORTED,
-        w->thread.thread.gone ? "process %d, or its thread, ended meanwhile"
-        : w->thread.faulted ? "a function of process %d's C library failed when it was called; the "
-                              "thread was put back"
-        : thread_asked_to_end() ? LEFT_ALONE
-                                : "the thread of process %d waits in the dynamic linker for "
-                                  "another one: it goes on by itself when that is done; try "
-                                  "again later",
-        (int)w->pid);
+    return error_set(err, ERROR_UNSUPPORTED,
+                     w->thread.gone ? "process %d, or its thread, ended meanwhile"
+                     : w->borrowed.where == BORROWED_FAULTED
+                         ? "a function of process %d's C library failed when it was called; the "
+                           "thread was put back"
+                     : thread_asked_to_end()
+                         ? LEFT_ALONE
+                         : "the thread of process %d waits in the dynamic linker for "
+                           "another one: it goes on by itself when that is done; try "
+                           "again later",
+                     (int)w->pid);
 }
 
 /* The library is loaded, inert. */
@@ -278,19 +290,19 @@ static int load(struct work *w, struct error *err)
     struct injected *t = &w->target;
     const uint64_t open = injected_function(t, MODULE_LIBC, "dlopen", NULL),
                    clear = injected_function(t, MODULE_LIBC, "dlerror", NULL),
-                   path = w->thread.room + sizeof(struct mlw_attach);
+                   path = w->borrowed.room + sizeof(struct mlw_attach);
     if (!open || !clear)
         return reasons_refuse(w->pid, INJECT_OLD_LIBC, NULL, err);
     if (!injected_write(t, path, w->o->library, strlen(w->o->library) + 1))
         return error_set(err, ERROR_UNSUPPORTED, "the stack of process %d cannot be written to",
                          (int)w->pid);
-    if (!borrow_call(&w->thread, open, path, RTLD_NOW_FLAG, left_of(w, CALL_NS)))
+    if (!borrow_call(&w->borrowed, open, path, RTLD_NOW_FLAG, left_of(w, CALL_NS)))
         return too_long(w, err);
     if (refuse_mappings(t, err))
         return -1;
     if (injected_module(t, w->library))
         return 0;
-    borrow_call(&w->thread, clear, 0, 0,
+    borrow_call(&w->borrowed, clear, 0, 0,
                 left_of(w, CALL_NS)); /* the program's own dlerror is not to find it */
     return reasons_refuse(w->pid, INJECT_LINKER, w->o->library, err);
 }
@@ -341,7 +353,8 @@ static int call_library(struct work *w, struct error *err)
                                                   w->o ? MLW_ATTACH_BEGIN : MLW_ATTACH_END, NULL)
                                 : 0,
                    answer_at = m ? injected_symbol(t, m->base, MLW_ATTACH_ANSWER, NULL) : 0;
-    const struct borrow_request request = {.argument = w->thread.room,
+    const struct borrow_request request = {.image = t,
+                                           .argument = w->borrowed.room,
                                            .answer_at = answer_at,
                                            .token = a.token,
                                            .limit_ns = left_of(w, CALL_NS)};
@@ -350,9 +363,9 @@ static int call_library(struct work *w, struct error *err)
         snprintf(a.session, sizeof a.session, "%s", w->o->session);
     if (w->o && w->o->preload)
         snprintf(a.preload, sizeof a.preload, "LD_PRELOAD=%s", w->o->preload);
-    if (!function || !answer_at || !injected_write(t, w->thread.room, &a, sizeof a))
+    if (!function || !answer_at || !injected_write(t, w->borrowed.room, &a, sizeof a))
         return reasons_refuse(w->pid, INJECT_VERSION, NULL, err);
-    if (!borrow_call_staying(&w->thread, function, &request, &answer))
+    if (!borrow_call_staying(&w->borrowed, function, &request, &answer))
         return too_long(w, err);
     w->result.slots = answer.slots;
     w->result.already = answer.result == MLW_ATTACH_ALREADY;
@@ -422,8 +435,8 @@ static int attach(struct work *w, struct error *err)
         w->result.already = true;
         return 0;
     }
-    w->thread.sigreturn = injected_sigreturn(t);
-    if (!w->thread.sigreturn)
+    w->sigreturn = injected_sigreturn(t);
+    if (!w->sigreturn)
         return error_set(err, ERROR_UNSUPPORTED,
                          "the C library of process %d has not the code that a borrowed thread "
                          "returns through",
@@ -435,7 +448,7 @@ static int attach(struct work *w, struct error *err)
     const uint64_t after_ns = processor_ns(w);
     w->result.work_ns =
         before_ns == UINT64_MAX || after_ns == UINT64_MAX ? UINT64_MAX : after_ns - before_ns;
-    borrow_end(&w->thread);
+    give_back(w);
     w->result.away_ns = clock_monotonic_ns() - w->thread.since_ns;
     return status;
 }
@@ -473,7 +486,7 @@ static void child(struct work *w, int to)
     signal(SIGCHLD, SIG_DFL); /* it is blocked, and waited for */
     signal(SIGTERM, SIG_DFL); /* blocked, too: thread_asked_to_end */
     a.status = run(w, &a.err);
-    borrow_leave(left_of(w, LATE_NS));
+    thread_leave_late(left_of(w, LATE_NS));
     a.result = w->result;
     const ssize_t n = write(to, &a, sizeof a);
     _exit(n == (ssize_t)sizeof a ? 0 : 1);

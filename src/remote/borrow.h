@@ -1,7 +1,10 @@
-/* borrow.h - a thread of another process, stopped, made to call functions, and put back.
+/* borrow.h - a stopped thread of another process, made to call functions or the kernel, and put
+ * back.
  *
- * From borrow_call on, the thread has on its stack what it needs to go on by itself: the death of
- * this process at any moment does it no harm. One thread. */
+ * Owns: what makes our death harmless. From borrow_prepare on, the thread has on its stack what it
+ * needs to go on by itself: a true signal frame, into which all that it is made to do returns. The
+ * death of this process at any moment does it no harm; while this process lives, it puts everything
+ * back itself. Errors: false, and the caller knows why it asked. One thread, that of thread.h. */
 #ifndef MALLOW_REMOTE_BORROW_H
 #define MALLOW_REMOTE_BORROW_H
 
@@ -13,59 +16,55 @@
 
 enum { BORROW_ROOM = 2560, BORROW_XSTATE_MAX = 16 << 10 };
 
+enum borrowed_where {
+    BORROWED_STILL, /* where it was */
+    BORROWED_AWAY,  /* on its way: it goes on by what lies on its stack, wherever it is. It may have
+                       a stop that we have not seen, also in another image */
+    BORROWED_BACK,  /* a function has come back: it stands at the entry of the signal return */
+    BORROWED_LEFT,  /* it has left a system call */
+    BORROWED_STAYS, /* in a function that has done its work */
+    BORROWED_FAULTED /* the code that it was made to run failed in the processor */
+};
+
 struct borrowed {
-    const struct injected *target;
-    struct thread thread; /* its registers and signal are its own */
+    const struct handle *process; /* these four are set before borrow_prepare, and stay theirs */
+    struct thread *thread;        /* it stands still */
+    uint64_t sigreturn;           /* injected_sigreturn */
+    uint64_t errno_at;            /* 0: the code that it runs leaves errno alone */
     uint64_t mask;
-    uint64_t sigreturn; /* injected_sigreturn */
-    uint64_t room;      /* BORROW_ROOM bytes of its stack, for arguments of functions */
-    uint64_t stack;     /* where functions begin: the return address lies there */
-    bool prepared, called;
-    bool faulted; /* a function that it called failed in the processor, where the thread stands */
-    bool back;  /* the function that it called has come back: it stands at the entry of sigreturn */
-    bool stays; /* a function that it called has done its work, and it stands in it */
-    uint64_t errno_at; /* 0: not known */
+    uint64_t room;  /* BORROW_ROOM bytes of its stack, for arguments of functions */
+    uint64_t stack; /* where functions begin: the return address lies there */
+    enum borrowed_where where;
+    pid_t made; /* the last child that it made, where its options report one (ptrace); 0: none */
     int errno_was;
     size_t xstate_bytes;
     uint8_t xstate[BORROW_XSTATE_MAX];
-    uint64_t since_ns;
 };
-
-enum borrow_stop {
-    BORROW_STOPPED,
-    BORROW_LATE, /* it did not stop in time: it is let go when it does, while this process waits. Or
-                    it is the first thread, and one that is late may be in an exec */
-    BORROW_BUSY, /* so many did not that no more is asked */
-    BORROW_GONE, /* there is no such thread */
-    BORROW_REFUSED, /* errno says why */
-    BORROW_GROUP    /* the process is stopped by a signal */
-};
-
-/* Stops the thread. *waits: it was interrupted in a system call. */
-enum borrow_stop borrow_stop(struct borrowed *b, const struct injected *t, pid_t tid, bool *waits);
 
 /* Writes what the thread needs to go on by itself. */
 bool borrow_prepare(struct borrowed *b);
 
 /* Calls a function with up to two arguments. Its result is not known. False: the thread is gone; or
- * the function failed in the processor, and borrow_end puts the thread back; or it has not come
- * back within limit_ns: it then goes on by itself when it does. */
+ * the function failed in the processor, and borrow_put_back puts the thread back; or it has not
+ * come back within limit_ns: it then goes on by itself when it does. */
 bool borrow_call(struct borrowed *b, uint64_t function, uint64_t a, uint64_t c, uint64_t limit_ns);
+
+/* Makes a system call, which must not wait, by the code at `call` ("syscall; ret"). False: as
+ * borrow_call. */
+bool borrow_system_call(struct borrowed *b, uint64_t call, long number, const uint64_t a[4],
+                        uint64_t limit_ns, int64_t *result);
 
 /* Calls a function of libmallow-attach*.so, which answers, and says that the thread stays
  * (format/attach.h): it runs without a stop until then. False: as borrow_call. No other call may
  * follow. */
 struct borrow_request {
+    const struct injected *image; /* of the process */
     uint64_t argument, answer_at, token, limit_ns;
 };
 bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct borrow_request *q,
                          struct mlw_attach_answer *answer);
 
-/* Lets the thread go on where it was. One that died is waited for. */
-void borrow_end(struct borrowed *b);
-
-/* Waits for the threads that did not stop in time. One that is still in the kernel after that goes
- * on when this process ends, and may see a call interrupted. */
-void borrow_leave(uint64_t limit_ns);
+/* Puts the thread back to where it was, if it stands; the caller lets it go. */
+void borrow_put_back(struct borrowed *b);
 
 #endif

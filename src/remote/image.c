@@ -384,6 +384,25 @@ uint64_t injected_function(const struct injected *t, enum module_kind kind, cons
     return 0;
 }
 
+uint64_t injected_errno(const struct injected *t, uint64_t fs_base)
+{
+    static const uint8_t mark[] = {0xf3, 0x0f, 0x1e, 0xfa}, load[] = {0x48, 0x8b, 0x05},
+                         add[] = {0x64, 0x48, 0x03, 0x04, 0x25, 0, 0, 0, 0};
+    uint8_t code[32];
+    int32_t distance;
+    uint64_t offset, at = injected_function(t, MODULE_LIBC, "__errno_location", NULL);
+    const uint8_t *c = code;
+    if (!at || !injected_read(t, at, code, sizeof code))
+        return 0;
+    if (!memcmp(c, mark, sizeof mark))
+        c += sizeof mark;
+    if (memcmp(c, load, sizeof load) != 0 || memcmp(c + 7, add, sizeof add) != 0)
+        return 0;
+    memcpy(&distance, c + 3, 4);
+    at += (uint64_t)(c - code) + 7 + (uint64_t)(int64_t)distance;
+    return injected_read(t, at, &offset, 8) ? fs_base + offset : 0;
+}
+
 uint64_t injected_sigreturn(const struct injected *t)
 {
     static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};

@@ -73,6 +73,8 @@ uint64_t injected_symbol(const struct injected *t, uint64_t base, const char *na
 /* The same in the first module of that kind that has it. */
 uint64_t injected_function(const struct injected *t, enum module_kind kind, const char *name,
                            uint64_t *bytes);
+/* Where errno of a thread is, by the code of libc's __errno_location; 0: not known. */
+uint64_t injected_errno(const struct injected *t, uint64_t fs_base);
 /* Where libc returns from signal handlers (mov $15, %rax; syscall); 0: not found. */
 uint64_t injected_sigreturn(const struct injected *t);
 

@@ -5,49 +5,28 @@
  * process closes is closed; it raises no signal when it ends, and no ordinary wait sees it; when
  * all is read it is killed, and the process is made to reap it.
  *
- * The thread makes system calls that it did not ask for, so everything is prepared for our sudden
- * end: the call is made from libc's own "syscall; ret", on the thread's stack below what it uses,
- * and returns into libc's signal return with a frame that holds all of its registers; and the
- * child's stack leads to libc's exit. While we live, the registers are put back by us. */
-#include <elf.h>
-#include <errno.h>
-#include <inttypes.h>
+ * The thread makes system calls that it did not ask for (borrow.h), from libc's own "syscall; ret".
+ * The child's stack leads to libc's exit. */
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "arch/sigframe.h"
 #include "base/clock.h"
 #include "base/proc.h"
+#include "remote/borrow.h"
 #include "remote/live.h"
-#include "remote/restart.h"
 
 enum {
-    RED_ZONE = 128,
     STACK_LEFT = 64 << 10,
-    XSTATE_MAX = 16 << 10,
     CODE_WINDOW = 1 << 16,
     CODE_MOST = 1 << 26, /* that is looked through: a mapping may be terabytes of nothing */
     CALL_MS = 500,       /* none of the calls waits */
     END_MS = 1000
-};
-
-struct injection {
-    struct target *t;
-    struct thread *tracee;
-    struct live_pieces pieces;
-    uint64_t mask;  /* the thread's own */
-    uint64_t stack; /* where the thread's calls are made: the return address lies there */
-    uint64_t child_stack;
-    pid_t made;   /* the last child that a call made */
-    bool faulted; /* the code that was chosen is none any more: the thread stands where it failed */
 };
 
 /* --- finding code --- */
@@ -133,140 +112,57 @@ static struct thread *choose(const struct target *t, struct heap_live *live)
     return NULL;
 }
 
-/* --- the thread's stack --- */
-
-static bool put(const struct injection *j, uint64_t at, const void *data, size_t bytes)
-{
-    const struct heap_live *live = j->t->impl;
-    return handle_write(&live->process, at, data, bytes);
-}
-
-/* Writes the frame, and what it needs of the floating-point state, below what the thread uses. */
-static bool prepare_stack(struct injection *j)
-{
-    uint8_t *state = calloc(1, XSTATE_MAX + 64);
-    struct iovec area = {state, XSTATE_MAX};
-    if (!state || ptrace(PTRACE_GETREGSET, j->tracee->tid, NT_X86_XSTATE, &area) ||
-        area.iov_len < ARCH_SIGNAL_STATE_LEAST || area.iov_len > XSTATE_MAX) {
-        free(state);
-        return false;
-    }
-    arch_signal_state(state, area.iov_len);
-    uint64_t top = (j->tracee->registers.rsp - RED_ZONE - area.iov_len - 64) & ~(uint64_t)63;
-    const struct heap_live *live = j->t->impl;
-    const struct arch_signal_frame f =
-        restart_frame(&live->process, &j->tracee->registers, j->mask, top);
-    uint64_t frame_at = (top - sizeof f - 128) & ~(uint64_t)15;
-    j->stack = frame_at - 8;
-    j->child_stack = (j->stack - TARGET_PAGE_BYTES) & ~(uint64_t)15;
-    bool good = put(j, top, state, area.iov_len + ARCH_SIGNAL_STATE_TAIL) &&
-                put(j, frame_at, &f, sizeof f) && put(j, j->stack, &j->pieces.sigreturn, 8) &&
-                put(j, j->child_stack, &j->pieces.exit, 8);
-    free(state);
-    return good;
-}
-
 /* --- calls --- */
 
 static uint64_t call_until(void) { return clock_monotonic_ns() + CALL_MS * 1000000ull; }
 
-/* Resumes the thread until it enters or leaves a system call. */
-static bool to_call_stop(struct injection *j, uint64_t until_ns)
-{
-    struct thread *k = j->tracee;
-    for (;;) {
-        int status = 0;
-        if (ptrace(PTRACE_SYSCALL, k->tid, NULL, NULL)) {
-            k->gone = true;
-            return false;
-        }
-        if (!thread_await_status(k, &status, until_ns) || k->gone)
-            return false;
-        const int event = status >> 16;
-        if (WSTOPSIG(status) == THREAD_CALL_STOP)
-            return true;
-        if (thread_faulted(k, status)) { /* blocked, it would end the process when delivered */
-            j->faulted = true;
-            k->signal = 0;
-            return false;
-        }
-        if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK) {
-            unsigned long made = 0;
-            ptrace(PTRACE_GETEVENTMSG, k->tid, NULL, &made);
-            j->made = (pid_t)made;
-        }
-    }
-}
-
-static bool call(struct injection *j, long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
-                 int64_t *result)
-{
-    struct user_regs_struct r = j->tracee->registers;
-    r.rip = j->pieces.call;
-    r.rsp = j->stack;
-    r.rax = (unsigned long long)number;
-    r.orig_rax = (unsigned long long)-1;
-    r.rdi = a;
-    r.rsi = b;
-    r.rdx = c;
-    r.r10 = d;
-    r.r8 = 0;
-    /* From the registers on, our end does no harm; a blocked signal would stay blocked before. */
-    const uint64_t all = UINT64_MAX, until_ns = call_until();
-    if (ptrace(PTRACE_SETREGS, j->tracee->tid, NULL, &r) ||
-        ptrace(PTRACE_SETSIGMASK, j->tracee->tid, sizeof all, &all) || !to_call_stop(j, until_ns) ||
-        !to_call_stop(j, until_ns) || ptrace(PTRACE_GETREGS, j->tracee->tid, NULL, &r))
-        return false;
-    *result = (int64_t)r.rax;
-    return true;
-}
-
-/* Puts the thread back: registers where the kernel decides about restarting calls, then signals.
- * One that does not come to a stop goes on by what lies on its stack. */
-static void put_back(struct injection *j)
-{
-    int status = 0;
-    struct thread *k = j->tracee;
-    if (!j->faulted && !k->gone && k->stopped && !ptrace(PTRACE_INTERRUPT, k->tid, NULL, NULL) &&
-        !ptrace(PTRACE_CONT, k->tid, NULL, NULL)) {
-        const uint64_t until_ns = call_until();
-        while (thread_await_status(k, &status, until_ns) && !k->gone &&
-               status >> 16 != PTRACE_EVENT_STOP)
-            ptrace(PTRACE_CONT, k->tid, NULL, NULL);
-    }
-    if (k->gone || !k->stopped)
-        return;
-    ptrace(PTRACE_SETREGS, k->tid, NULL, &k->registers);
-    ptrace(PTRACE_SETSIGMASK, k->tid, sizeof j->mask, &j->mask);
-    ptrace(PTRACE_SETOPTIONS, k->tid, NULL, thread_options);
-}
-
-static bool take_over(struct injection *j)
-{
-    const struct heap_live *live = j->t->impl;
-    pid_t tid = j->tracee->tid;
-    return handle_same(&live->process, tid) &&
-           !ptrace(PTRACE_GETSIGMASK, tid, sizeof j->mask, &j->mask) && prepare_stack(j) &&
-           !ptrace(PTRACE_SETOPTIONS, tid, NULL,
-                   thread_options | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK);
-}
-
-static const char *why_not(struct target *t, struct heap_live *live, struct injection *j)
+static const char *why_not(struct target *t, struct heap_live *live)
 {
     for (size_t i = 0; i < live->count; i++)
         if (live->tracees[i].group)
             return "the process is stopped by a signal";
     if (!status_says(t, "Seccomp:", "0"))
         return "a seccomp filter might kill it for a fork";
-    if (!find_pieces(t, &live->pieces))
-        return "its libc has not the code that a fork needs";
-    j->pieces = live->pieces;
-    if (!(j->tracee = choose(t, live)))
-        return "no thread of it can be borrowed now";
-    return NULL;
+    return find_pieces(t, &live->pieces) ? NULL : "its libc has not the code that a fork needs";
 }
 
-/* Signals to us wait meanwhile: a terminal's interrupt must not end us in the middle. */
+/* Where the child of a fork begins, and returns to: libc's exit. */
+static uint64_t prepare_child(const struct borrowed *b, const struct live_pieces *p)
+{
+    const uint64_t stack = (b->stack - TARGET_PAGE_BYTES) & ~(uint64_t)15;
+    return handle_write(b->process, stack, &p->exit, sizeof p->exit) ? stack : 0;
+}
+
+/* A system call by a thread of the process. NULL with its result; else why there is none. Signals
+ * to us wait meanwhile: a terminal's interrupt must not end us in the middle. made: the call is a
+ * fork, and the child is wanted. */
+static const char *call(struct target *t, struct heap_live *live, long number, const uint64_t a[4],
+                        int64_t *result, pid_t *made)
+{
+    struct borrowed b = {.process = &live->process};
+    uint64_t own[4];
+    const char *refused = why_not(t, live);
+    if (refused)
+        return refused;
+    if (!(b.thread = choose(t, live)))
+        return "no thread of it can be borrowed now";
+    memcpy(own, a, sizeof own);
+    const bool tells = made && !ptrace(PTRACE_SETOPTIONS, b.thread->tid, NULL,
+                                       thread_options | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK);
+    b.sigreturn = live->pieces.sigreturn;
+    if (!handle_same(&live->process, b.thread->tid) || !borrow_prepare(&b) ||
+        (made && (!tells || !(own[1] = prepare_child(&b, &live->pieces)))))
+        refused = "its thread could not be prepared";
+    else if (!borrow_system_call(&b, live->pieces.call, number, own, CALL_MS * 1000000ull, result))
+        refused = "its thread could not be borrowed";
+    if (made)
+        *made = b.made;
+    borrow_put_back(&b);
+    if (tells && b.thread->stopped && !b.thread->gone)
+        ptrace(PTRACE_SETOPTIONS, b.thread->tid, NULL, thread_options);
+    return refused;
+}
+
 static void hold_signals(sigset_t *before)
 {
     sigset_t all;
@@ -276,19 +172,9 @@ static void hold_signals(sigset_t *before)
 
 const char *live_call(struct target *t, long number, const uint64_t a[4], int64_t *result)
 {
-    struct heap_live *live = t->impl;
-    struct injection j = {.t = t};
     sigset_t before;
-    const char *refused = why_not(t, live, &j);
-    if (refused)
-        return refused;
     hold_signals(&before);
-    if (!take_over(&j))
-        refused = "its thread could not be prepared";
-    else if (!call(&j, number, a[0], a[1], a[2], a[3], result))
-        refused = "its thread could not be borrowed";
-    if (j.mask || j.stack)
-        put_back(&j);
+    const char *refused = call(t, t->impl, number, a, result, NULL);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return refused;
 }
@@ -298,7 +184,7 @@ static bool keep_copy(struct heap_live *live, pid_t made)
 {
     struct thread copy = {.tid = made};
     int status = 0;
-    if (thread_await_status(&copy, &status, call_until()) && copy.stopped &&
+    if (thread_await_status(&copy, &status, call_until(), true) && copy.stopped &&
         !ptrace(PTRACE_SETOPTIONS, made, NULL, PTRACE_O_EXITKILL)) {
         handle_open(&live->copy, made);
         if (live->copy.memory >= 0)
@@ -323,31 +209,24 @@ static bool has_huge_pages(const struct target *t)
 void target_snapshot(struct target *t)
 {
     struct heap_live *live = t->impl;
-    struct injection j = {.t = t};
+    const uint64_t fork[4] = {CLONE_FILES | CLONE_FS};
     int64_t result = -1;
+    pid_t made = 0;
     sigset_t before;
-    t->refused =
-        has_huge_pages(t) ? "a copy may take the last HugetlbPages from it" : why_not(t, live, &j);
-    if (t->refused)
-        return;
     hold_signals(&before);
-    if (!take_over(&j)) {
-        t->refused = "its thread could not be prepared";
-    } else if (!call(&j, SYS_clone, CLONE_FILES | CLONE_FS, j.child_stack, 0, 0, &result) ||
-               result <= 0 || !j.made) {
+    t->refused = has_huge_pages(t) ? "a copy may take the last HugetlbPages from it"
+                                   : call(t, live, SYS_clone, fork, &result, &made);
+    if (!t->refused && (result <= 0 || !made))
         t->refused = "the kernel refused to fork it (limits of processes or memory)";
-    }
-    if (j.made && !keep_copy(live, j.made))
+    if (made && !keep_copy(live, made) && !t->refused)
         t->refused = "its copy ended";
-    if (j.mask || j.stack)
-        put_back(&j);
     if (!t->refused)
         live_keep_lacking(t, live);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (t->refused)
         return;
     target_let_go(t);
-    t->memory_pid = (uint32_t)j.made;
+    t->memory_pid = (uint32_t)made;
     t->source = TARGET_SNAPSHOT;
     resident_free(live->resident);
     live->resident = resident_new(&live->copy);
@@ -357,16 +236,13 @@ void target_snapshot(struct target *t)
 /* Any thread of the process may reap the copy. */
 static bool reap(struct target *t, struct heap_live *live, pid_t copy)
 {
-    struct injection j = {.t = t};
+    enum { WAIT_ALL = 0x40000000 };
+    const uint64_t wait[4] = {(uint64_t)copy, 0, WAIT_ALL | WNOHANG};
     int64_t result = -1;
     struct error err;
-    bool good = false, changed;
-    if (live_stop(t, live, &changed, &err) == 0 && !why_not(t, live, &j) && take_over(&j)) {
-        enum { WAIT_ALL = 0x40000000 };
-        good = call(&j, SYS_wait4, (uint64_t)copy, 0, WAIT_ALL | WNOHANG, 0, &result) &&
-               result == copy;
-        put_back(&j);
-    }
+    bool changed;
+    const bool good = !live_stop(t, live, &changed, &err) &&
+                      !call(t, live, SYS_wait4, wait, &result, NULL) && result == copy;
     target_let_go(t);
     return good || changed; /* what another program makes of its children is its own */
 }
@@ -385,7 +261,7 @@ void live_end_copy(struct target *t, struct heap_live *live)
     kill(copy.tid, SIGKILL);
     do
         status = 0;
-    while (thread_await_status(&copy, &status, until_ns) && !copy.gone);
+    while (thread_await_status(&copy, &status, until_ns, true) && !copy.gone);
     while (!kill((pid_t)t->pid, 0) && !reap(t, live, copy.tid) && clock_monotonic_ns() < until_ns &&
            !thread_asked_to_end())
         usleep(1000);

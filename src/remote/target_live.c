@@ -1,7 +1,6 @@
 /* target_live.c - a live process: stopping all of its threads by ptrace, its mappings, its memory;
  * see target.h. Reads through /proc/PID/mem, opened while it stands. */
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -304,37 +303,28 @@ static int why_not(const struct handle *h, int number, struct error *err)
 /* Seizes and interrupts the threads that are not yet held; how many, or -1 with *number set. */
 static int seize_new(struct heap_live *live, int *number)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task", (int)live->process.pid);
-    DIR *d = opendir(path);
-    if (!d) {
-        *number = errno == ENOENT ? ESRCH : errno;
-        return -1;
-    }
+    pid_t *tids;
+    const ssize_t count = thread_list(&live->process, &tids);
     int found = 0;
-    const struct dirent *e;
-    while ((e = readdir(d))) {
-        pid_t tid = (pid_t)strtol(e->d_name, NULL, 10);
-        if (tid <= 0 || is_held(live, tid))
+    *number = count < 0 ? (errno == ENOENT ? ESRCH : errno) : 0;
+    for (ssize_t i = 0; i < count && !*number; i++) {
+        if (is_held(live, tids[i]))
             continue;
         *number = live->count >= TARGET_THREADS_MAX                         ? E2BIG
                   : !ARRAY_ROOM(live->tracees, live->count + 1, live->room) ? ENOMEM
                                                                             : 0;
         if (!*number)
-            *number = thread_seize(&live->tracees[live->count], live->process.pid, tid,
+            *number = thread_seize(&live->tracees[live->count], live->process.pid, tids[i],
                                    live->tracees, live->count);
-        if (*number == ESRCH && tid != live->process.pid)
-            continue; /* it has just ended */
-        if (!*number && !index_add(&live->index, hash_of(tid), (uint32_t)live->count++))
+        if (*number == ESRCH && tids[i] != live->process.pid)
+            *number = 0; /* it has just ended */
+        else if (!*number && !index_add(&live->index, hash_of(tids[i]), (uint32_t)live->count++))
             *number = ENOMEM;
-        if (*number) {
-            closedir(d);
-            return -1;
-        }
-        found++;
+        else
+            found++;
     }
-    closedir(d);
-    return found;
+    free(tids);
+    return *number ? -1 : found;
 }
 
 static int await_stops(struct heap_live *live, struct error *err)
@@ -605,8 +595,7 @@ void target_let_go(struct target *t)
         return;
     /* Those that stand first: the others, which wait in the kernel, must stop before they can be
      * let go. One that does not is let go by the kernel at our end. */
-    const uint64_t wait_ms = thread_asked_to_end() ? 0 : THREAD_LET_GO_MS,
-                   until_ns = clock_monotonic_ns() + wait_ms * 1000000;
+    const uint64_t until_ns = thread_let_go_until();
     for (size_t i = 0; i < live->count; i++)
         if (live->tracees[i].stopped)
             thread_let_go(&live->tracees[i], until_ns);

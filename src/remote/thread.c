@@ -1,5 +1,6 @@
 #include "remote/thread.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "arch/stop.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/proc.h"
 
@@ -21,10 +23,35 @@ enum {
     SHORT_LOOKS = 100,
     SHORT_NS = 20000,
     LONG_NS = 1000000,
-    STUCK_NS = 20000000 /* a seizing that takes longer waits for an exec */
+    STUCK_NS = 20000000, /* a seizing that takes longer waits for an exec */
+    STOP_MS = 1000       /* of a busy machine; then another thread is asked */
 };
 
 const unsigned long thread_options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
+
+ssize_t thread_list(const struct handle *h, pid_t **tids)
+{
+    size_t count = 0, room = 0;
+    char path[64];
+    *tids = NULL;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)h->pid);
+    DIR *d = opendir(path);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        const pid_t tid = (pid_t)strtol(e->d_name, NULL, 10);
+        if (tid <= 0)
+            continue;
+        if (!ARRAY_ROOM(*tids, count + 1, room)) {
+            closedir(d);
+            errno = ENOMEM;
+            return -1;
+        }
+        (*tids)[count++] = tid;
+    }
+    if (!d)
+        return -1;
+    closedir(d);
+    return (ssize_t)count;
+}
 
 /* ---- seizing ---- */
 
@@ -135,7 +162,7 @@ static void let_successor_go(pid_t process, struct thread *held, size_t count)
     const uint64_t until_ns = clock_monotonic_ns() + THREAD_LET_GO_MS * 1000000ull;
     int status = 0;
     if (!ptrace(PTRACE_INTERRUPT, process, NULL, NULL) &&
-        thread_await_status(&next, &status, until_ns) && next.stopped)
+        thread_await_status(&next, &status, until_ns, true) && next.stopped)
         thread_let_go(&next, until_ns);
     for (size_t i = 0; i < count; i++)
         if (held[i].tid == process) {
@@ -148,6 +175,7 @@ int thread_seize(struct thread *t, pid_t process, pid_t tid, struct thread *held
 {
     *t = (struct thread){.tid = tid};
     const int number = seize(tid, held, count);
+    t->since_ns = clock_monotonic_ns();
     if (!number && ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) && tid != process && !is_traced(tid)) {
         let_successor_go(process, held, count);
         t->gone = t->executed = true;
@@ -228,13 +256,42 @@ bool thread_asked_to_end(void)
     return false;
 }
 
+/* Threads that have not stopped in time: they are let go when they do. Of this process. */
+static struct {
+    struct thread thread[16];
+    unsigned count;
+} late;
+
+static void look_at_late(void)
+{
+    for (unsigned i = late.count; i-- > 0;) {
+        struct thread *t = &late.thread[i];
+        if (!thread_look(t))
+            continue;
+        if (t->stopped) {
+            thread_registers(t);
+            thread_let_go(t, 0);
+        }
+        *t = late.thread[--late.count];
+    }
+}
+
+void thread_nap(uint64_t ns)
+{
+    sigset_t news;
+    const struct timespec time = {.tv_nsec = (long)ns};
+    sigemptyset(&news);
+    sigaddset(&news, SIGCHLD);
+    sigtimedwait(&news, NULL, &time);
+    look_at_late();
+}
+
 static bool await(struct thread *t, int *status, uint64_t until_ns, bool ends)
 {
     for (unsigned looks = 0; !look(t, status); looks++) {
-        const struct timespec brief = {.tv_nsec = looks < SHORT_LOOKS ? SHORT_NS : LONG_NS};
         if (clock_monotonic_ns() > until_ns || (ends && thread_asked_to_end()))
             return false;
-        nanosleep(&brief, NULL);
+        thread_nap(looks < SHORT_LOOKS ? SHORT_NS : LONG_NS);
     }
     return true;
 }
@@ -261,19 +318,73 @@ const struct thread *thread_await_all(struct thread *t, size_t count, uint64_t u
     }
 }
 
-bool thread_await_status(struct thread *t, int *status, uint64_t until_ns)
+bool thread_await_status(struct thread *t, int *status, uint64_t until_ns, bool whole)
 {
     t->stopped = false;
-    return await(t, status, until_ns, false);
+    return await(t, status, until_ns, !whole);
+}
+
+/* An exec ends the leader, also one that stands still for us, and gives its id to the thread that
+ * executes: registers that are set under that id may be the new image's. A late thread can be in an
+ * exec; in any other call, and out of it, it stops first. */
+static bool late_may_execute(const struct handle *h)
+{
+    for (unsigned i = 0; i < late.count; i++) {
+        const long call = thread_call(h, late.thread[i].tid);
+        if (call < 0 || call == SYS_execve || call == SYS_execveat)
+            return true;
+    }
+    return false;
+}
+
+enum thread_stopped thread_stop(struct thread *t, const struct handle *h, pid_t tid)
+{
+    look_at_late();
+    for (unsigned i = 0; i < late.count; i++)
+        if (late.thread[i].tid == tid)
+            return THREAD_LATE;
+    if (tid == h->pid && late_may_execute(h))
+        return THREAD_LATE;
+    const int refused = thread_seize(t, h->pid, tid, late.thread, late.count);
+    if (refused) {
+        errno = refused;
+        return refused == ESRCH ? THREAD_GONE : THREAD_REFUSED;
+    }
+    if (!thread_await(t, t->since_ns + STOP_MS * 1000000ull)) {
+        if (late.count == sizeof late.thread / sizeof *late.thread)
+            return THREAD_BUSY; /* our end frees it */
+        late.thread[late.count++] = *t;
+        return THREAD_LATE;
+    }
+    if (t->gone)
+        return THREAD_GONE;
+    if (thread_registers(t))
+        return THREAD_STANDS;
+    thread_let_go(t, thread_let_go_until());
+    return THREAD_GONE;
+}
+
+void thread_leave_late(uint64_t limit_ns)
+{
+    const uint64_t until_ns = clock_monotonic_ns() + limit_ns;
+    for (look_at_late(); late.count && clock_monotonic_ns() < until_ns && !thread_asked_to_end();)
+        thread_nap(LONG_NS);
 }
 
 bool thread_registers(struct thread *t)
 {
     if (t->gone || ptrace(PTRACE_GETREGS, t->tid, NULL, &t->registers))
         return false;
-    if (!t->signal && arch_stop_undo(&t->registers))
+    /* A signal, also one that stopped the process, ends such a call by itself. */
+    if (!t->signal && !t->group && arch_stop_undo(&t->registers))
         ptrace(PTRACE_SETREGS, t->tid, NULL, &t->registers);
     return true;
+}
+
+bool thread_interrupted(const struct thread *t)
+{
+    const int64_t call = (int64_t)t->registers.orig_rax, result = (int64_t)t->registers.rax;
+    return call >= 0 && result <= -512 && result >= -516 && result != -515;
 }
 
 bool thread_in_sequence(const struct handle *h, pid_t tid)
@@ -306,6 +417,11 @@ static void reap(pid_t tid, uint64_t until_ns)
         else
             nanosleep(&brief, NULL);
     }
+}
+
+uint64_t thread_let_go_until(void)
+{
+    return clock_monotonic_ns() + (thread_asked_to_end() ? 0 : THREAD_LET_GO_MS * 1000000ull);
 }
 
 void thread_let_go(struct thread *t, uint64_t until_ns)

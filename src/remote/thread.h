@@ -33,7 +33,12 @@ struct thread {
     bool group;    /* the process is stopped by a signal */
     int signal; /* that it was about to get when it stopped, to be given when it goes on; 0: none */
     struct user_regs_struct registers; /* thread_registers */
+    uint64_t since_ns;                 /* it was seized (CLOCK_MONOTONIC) */
 };
+
+/* The threads of the process, in no order: how many, or -1 with errno. The caller frees *tids in
+ * any case. */
+ssize_t thread_list(const struct handle *h, pid_t **tids);
 
 /* The system call that the thread is in; -1: none, it runs; -2: not known. */
 long thread_call(const struct handle *h, pid_t tid);
@@ -42,6 +47,22 @@ long thread_call(const struct handle *h, pid_t tid);
  * are waited for. 0, or errno; EBUSY: it cannot be had in THREAD_SEIZE_MS, or this process is asked
  * to end. */
 int thread_seize(struct thread *t, pid_t process, pid_t tid, struct thread *held, size_t count);
+
+enum thread_stopped {
+    THREAD_STANDS, /* its registers are read */
+    THREAD_LATE,   /* it did not stop in time: it is let go when it does, while this process waits.
+                      Or it is the first thread, and one that is late may be in an exec */
+    THREAD_BUSY,   /* so many did not that no more is asked */
+    THREAD_GONE,   /* there is no such thread */
+    THREAD_REFUSED /* errno says why */
+};
+
+/* Stops one thread of a process that runs on; t->group: the process is stopped by a signal. */
+enum thread_stopped thread_stop(struct thread *t, const struct handle *h, pid_t tid);
+
+/* Waits for the threads that did not stop in time. One that is still in the kernel after that goes
+ * on when this process ends, and may see a call interrupted. */
+void thread_leave_late(uint64_t limit_ns);
 
 /* A signal that stops processes. */
 bool thread_stops(int signal);
@@ -61,12 +82,19 @@ bool thread_await(struct thread *t, uint64_t until_ns);
 /* The same of all: one may stop only when another one that died was waited for. Returns one that
  * does neither; NULL: none. */
 const struct thread *thread_await_all(struct thread *t, size_t count, uint64_t until_ns);
-/* As thread_await, of one that was made to go on, until its next stop; no signal ends that: what it
- * was made to do is under way. */
-bool thread_await_status(struct thread *t, int *status, uint64_t until_ns);
+/* As thread_await, of one that was made to go on, until its next stop. whole: no signal ends that,
+ * because the end of what it was made to do must be seen. */
+bool thread_await_status(struct thread *t, int *status, uint64_t until_ns, bool whole);
+
+/* Waits for news of any thread, or so long: a stop raises SIGCHLD, which is news where that is
+ * blocked. Threads that are late are let go meanwhile. */
+void thread_nap(uint64_t ns);
 
 /* Reads its registers, and undoes what the stop did to a system call. False: it is gone. */
 bool thread_registers(struct thread *t);
+
+/* Whether the stop interrupted a system call, which the kernel would let begin again or go on. */
+bool thread_interrupted(const struct thread *t);
 
 /* Whether it is in a sequence that must not be left and entered again. h: its process. */
 bool thread_in_sequence(const struct handle *h, pid_t tid);
@@ -74,6 +102,8 @@ bool thread_in_sequence(const struct handle *h, pid_t tid);
 /* Lets it go on, with its signal; one that has died is waited for, up to a time. Not of one that
  * runs. */
 void thread_let_go(struct thread *t, uint64_t until_ns);
+/* The time for that: THREAD_LET_GO_MS, and none when this process is asked to end. */
+uint64_t thread_let_go_until(void);
 
 /* Whether a signal that asks this process to end is blocked and has come. */
 bool thread_asked_to_end(void);

@@ -55,14 +55,17 @@ static pid_t begin(void)
     return pid;
 }
 
+static struct thread thread;
+
 static void borrow(struct borrowed *b, struct injected *t, pid_t pid)
 {
-    bool waits;
     injected_hold(t, pid);
     assert(!injected_refresh(t));
     b->sigreturn = injected_sigreturn(t);
     assert(b->sigreturn);
-    assert(borrow_stop(b, t, pid, &waits) == BORROW_STOPPED);
+    assert(thread_stop(&thread, &t->handle, pid) == THREAD_STANDS);
+    b->process = &t->handle;
+    b->thread = &thread;
     assert(borrow_prepare(b));
 }
 
@@ -103,7 +106,8 @@ int main(void)
     borrow(&b, &t, pid);
     assert(!borrow_call(&b, (uint64_t)(uintptr_t)calls, 0, 0, 0));
     await_stop(pid);
-    borrow_end(&b);
+    borrow_put_back(&b);
+    thread_let_go(&thread, thread_let_go_until());
     injected_close(&t);
     ends(pid, GOES_ON);
     assert(shared->called == CALLS);
@@ -112,11 +116,12 @@ int main(void)
     pid = begin();
     borrow(&b, &t, pid);
     const struct borrow_request request = {
-        .answer_at = (uint64_t)(uintptr_t)&shared->answer, .token = 1, .limit_ns = 1};
+        .image = &t, .answer_at = (uint64_t)(uintptr_t)&shared->answer, .token = 1, .limit_ns = 1};
     struct mlw_attach_answer answer;
     assert(!borrow_call_staying(&b, (uint64_t)(uintptr_t)executes, &request, &answer));
     await_stop(pid);
-    borrow_end(&b);
+    borrow_put_back(&b);
+    thread_let_go(&thread, thread_let_go_until());
     injected_close(&t);
     ends(pid, NEXT_IMAGE);
     puts("a thread that is given up goes on by itself");

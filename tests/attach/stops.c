@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/proc.h"
-#include "remote/borrow.h"
+#include "remote/thread.h"
 
 static struct {
     atomic_int forker, waiter; /* threads */
@@ -64,10 +64,9 @@ static void brief(void) { nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL
 
 int main(void)
 {
-    static struct borrowed late, other;
-    static struct injected target;
+    struct thread late, other;
+    struct handle process;
     long tracer;
-    bool waits;
     int ends[2];
     sigset_t news;
     sigemptyset(&news);
@@ -85,19 +84,20 @@ int main(void)
     while (!shared->forker || !shared->waiter || state_of(pid, shared->forker, &tracer) != 'D')
         brief();
 
-    assert(borrow_stop(&late, &target, shared->forker, &waits) == BORROW_LATE);
+    handle_open(&process, pid);
+    assert(thread_stop(&late, &process, shared->forker) == THREAD_LATE);
     assert(state_of(pid, shared->forker, &tracer) == 'D' && tracer == getpid());
     const uint64_t began_ns = clock_monotonic_ns();
-    assert(borrow_stop(&late, &target, shared->forker, &waits) == BORROW_LATE);
+    assert(thread_stop(&late, &process, shared->forker) == THREAD_LATE);
     assert(clock_monotonic_ns() - began_ns < 500000000u); /* it was not waited for again */
-    assert(borrow_stop(&other, &target, shared->waiter, &waits) == BORROW_STOPPED);
-    borrow_end(&other);
+    assert(thread_stop(&other, &process, shared->waiter) == THREAD_STANDS);
+    thread_let_go(&other, thread_let_go_until());
 
     const int forked = shared->forks;
-    borrow_leave(0); /* it is still there */
+    thread_leave_late(0); /* it is still there */
     state_of(pid, shared->forker, &tracer);
     assert(tracer == getpid() && write(ends[1], "x", 1) == 1);
-    borrow_leave(60000000000u);
+    thread_leave_late(60000000000u);
     state_of(pid, shared->forker, &tracer);
     assert(!tracer);
     assert(write(ends[1], "x", 1) == 1);

@@ -646,6 +646,15 @@ class Refusals(HeapTest):
         """Killed before any of its stops and calls: sleeps, polls and timed waits of the thread that it had borrowed begin again."""
         p = self.start(tool("victim_waits"), "killed")
         done = None
+
+        def blocked():
+            """The signals that each thread blocks: a thread that was given up has its own ones again."""
+            found = {}
+            for tid in os.listdir(f"/proc/{p.pid}/task"):
+                with open(f"/proc/{p.pid}/task/{tid}/status", encoding="utf-8", errors="replace") as f:
+                    found[tid] = next(line.split()[1] for line in f if line.startswith("SigBlk:"))
+            return found
+        before = blocked()
         for n in range(1, 400):
             done = subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=ptrace", "-e",
                                    f"inject=ptrace:signal=KILL:when={n}", MALLOW, "heap", "--json", str(p.pid)],
@@ -653,6 +662,10 @@ class Refusals(HeapTest):
             self.assertIsNone(p.poll())
             if done.returncode == 0:
                 break
+            until = time.monotonic() + 60
+            while blocked() != before and time.monotonic() < until:
+                time.sleep(0.001)
+            self.assertEqual(blocked(), before, n)
         self.assertGreater(n, 20)
         self.assertEqual((done.returncode, json.loads(done.stdout)["source"]), (0, "snapshot"))
         p.stdin.close()

@@ -22,13 +22,10 @@ NUMBER = re.compile(r"\b(?:4095|0xfff)(?:u|ul|ull)?\b|(?:[%/*]|[-+]=) *4096\w*|,
 SKIPPED = {"bpf/vmlinux.h"}
 ALLOWED = {
     "remote/live.h": "rsp and fs_base of the threads of a process",
-    "remote/snapshot.c": "the same",
     "remote/target_core.c": "the same, in a core",
     "remote/target_live.c": "the same",
     "remote/borrow.c": "the registers of a thread that is stopped: a second processor needs its own file",
     "remote/thread.h": "the registers of a thread that is stopped",
-    "remote/restart.c": "the same",
-    "remote/restart.h": "the same",
     "remote/safe.c": "the same",
     "remote/safe.h": "the same",
 }
