@@ -1,5 +1,6 @@
 """`mallow heap`: leaks, types, ways, options, targets that cannot be read."""
 import base64
+import errno
 import json
 import mmap
 import os
@@ -16,6 +17,7 @@ import zlib
 from heaptest import MALLOW, HeapTest, tool
 
 RING, CHAIN = 3 * 200, 1000 + 104  # usable bytes
+EPOLL_WAIT = 232  # of x86-64
 
 
 class Leaks(HeapTest):
@@ -637,6 +639,30 @@ class Refusals(HeapTest):
         self.assertEqual(p.stdout.readline(), b"on\n")
         self.settle(p.pid)
         self.goes_on(p)
+
+    def test_a_stop_by_a_signal_ends_a_wait_all_the_same(self):
+        """Stopped and continued, epoll_wait returns EINTR. It does so too when the process was looked at while it was stopped."""
+        program = """
+import ctypes, select
+libc = ctypes.CDLL(None, use_errno=True)
+poll, events = select.epoll(), ctypes.create_string_buffer(16)
+print("ready", flush=True)
+print(libc.epoll_wait(poll.fileno(), events, 1, 20000), ctypes.get_errno(), flush=True)
+"""
+        p = self.start(sys.executable, "-c", program)
+
+        def proc(name):
+            with open(f"/proc/{p.pid}/{name}", encoding="utf-8") as f:
+                return f.read()
+        until = time.monotonic() + 60
+        while proc("syscall").split()[0] != str(EPOLL_WAIT) and time.monotonic() < until:
+            time.sleep(0.01)
+        os.kill(p.pid, signal.SIGSTOP)
+        while proc("stat").rsplit(") ", 1)[1][0] != "T" and time.monotonic() < until:
+            time.sleep(0.01)
+        self.assertEqual(self.heap_json(p.pid)["source"], "stopped")
+        os.kill(p.pid, signal.SIGCONT)
+        self.assertEqual(p.stdout.readline(), f"-1 {errno.EINTR}\n".encode())
 
     def test_a_snapshot_is_not_noticed(self):
         self.looked_at(source="snapshot")
