@@ -26,7 +26,7 @@ enum probe_by {
     PROBE_BY_PARENT = 16384
 };
 
-enum { PROBE_COMMAND_BYTES = 16, PROBE_NAME_BYTES = 32, PROBE_VALUES = 5 };
+enum { PROBE_COMMAND_BYTES = 16, PROBE_NAME_BYTES = 32, PROBE_VALUES = 6 };
 
 struct probe_key {
     __u64 stack;  /* id of the user's stack; 0: none */
@@ -46,6 +46,7 @@ struct probe_value { /* PROBE_VALUES of them */
     __u64 more;  /* what the kind says */
     __u64 extra; /* what the kind says */
     __u64 rest;  /* what the kind says */
+    __u64 last;  /* what the kind says */
 };
 
 /* A condition on events, as comparisons that lead forward to each other. Each names the comparison

@@ -120,7 +120,7 @@ int BPF_PROG(kill, struct task_struct *task)
         k.pid = pid;
     if (config.by & (PROBE_BY_PROCESS | PROBE_BY_COMMAND | PROBE_BY_THREAD))
         bpf_probe_read_kernel_str(k.command, sizeof k.command, task->comm);
-    if (keeps_of(task, &k, 1, 0, 0, 0, 0))
+    if (keeps_of(task, &k, 1, 0, 0, 0, 0, 0))
         add(&k, 1, 0, 0, 0);
     return 0;
 }

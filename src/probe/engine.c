@@ -189,6 +189,7 @@ static void add_up_equal(struct probe_engine *e)
         last->value.more += v->more;
         last->value.extra += v->extra;
         last->value.rest += v->rest;
+        last->value.last += v->last;
     }
     e->row_count = kept;
 }
@@ -541,9 +542,10 @@ static int subtract(struct probe_state *s, struct error *err)
             row.value.more -= old->value.more;
             row.value.extra -= old->value.extra;
             row.value.rest -= old->value.rest;
+            row.value.last -= old->value.last;
         }
         if (row.value.calls || row.value.bytes || row.value.more || row.value.extra ||
-            row.value.rest)
+            row.value.rest || row.value.last)
             e->rows[kept++] = row;
     }
     free(s->before);

@@ -296,6 +296,9 @@ class Kernel(Case):
         self.assertLessEqual(document["pages_in"], after["pswpin"] - before["pswpin"])
         self.assertTrue(0 < document["major_faults"] <= after["pgmajfault"] - before["pgmajfault"])
         self.assertGreater(document["major_fault_ns"], 0)
+        # One read of each fault that waits is its own; the rest came ahead.
+        demanded = document["pages_in"] - document["readahead_pages_in"]
+        self.assertTrue(document["major_faults"] * 9 // 10 <= demanded <= document["major_faults"], document)
         # The histogram of waiting is of the same faults, and each class holds what belongs there.
         histogram = document["histogram"]
         self.assertEqual(sum(h["major_faults"] for h in histogram), document["major_faults"])

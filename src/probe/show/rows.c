@@ -32,7 +32,7 @@ int probe_histogram_of(const struct probe_result *r)
 
 uint64_t probe_value(const struct probe_value *v, int which)
 {
-    const uint64_t values[PROBE_VALUES] = {v->calls, v->bytes, v->more, v->extra, v->rest};
+    const uint64_t values[PROBE_VALUES] = {v->calls, v->bytes, v->more, v->extra, v->rest, v->last};
     return values[which];
 }
 
@@ -43,6 +43,7 @@ void probe_value_add(struct probe_value *to, const struct probe_value *v)
     to->more += v->more;
     to->extra += v->extra;
     to->rest += v->rest;
+    to->last += v->last;
 }
 
 static int compare(const struct probe_row *x, const struct probe_row *y)
