@@ -319,6 +319,16 @@ static void doubt_reading(struct reading *r)
                    "%" PRIu64 " bytes of its memory could not be read, at 0x%" PRIx64
                    " and maybe elsewhere, which may refer to blocks",
                    r->t->unread, r->t->unread_at);
+    if (r->t->elsewhere)
+        walk_lacks(&r->h->walk,
+                   "%" PRIu64 " bytes of its memory or more are elsewhere, the first at 0x%" PRIx64
+                   ": they come when they are touched (userfaultfd), and may refer to blocks",
+                   r->t->elsewhere, r->t->elsewhere_at);
+    if (r->t->unshared)
+        walk_lacks(&r->h->walk,
+                   "it shares %" PRIu64 " bytes more of memory than the %" PRIu64
+                   " GiB that are looked at, which may refer to blocks",
+                   r->t->unshared, TARGET_SHARED_BYTES_MOST >> 30);
     if (!r->t->cut)
         return;
     target_note(r->t, "not all of its files were read where their pages are not in memory");
@@ -355,6 +365,8 @@ static int look(struct reading *r, struct error *err)
         return error_memory(err);
     if (r->cold && cold_mark(h, r->t, r->cold))
         return error_memory(err);
+    if (r->t->source != TARGET_CORE)
+        target_find_elsewhere(r->t);
     doubt_reading(r);
     spill_free(r->scan.seen); /* of use to containers_find only */
     r->scan.seen = NULL;

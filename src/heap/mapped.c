@@ -96,8 +96,8 @@ static int search_run(struct finding *f, uint64_t start, uint64_t end)
 
 static bool is_candidate(const struct target_region *r, uint32_t without)
 {
-    return !r->file && r->flags & REGION_WRITE &&
-           !(r->flags & (REGION_SHARED | REGION_STACK | REGION_SPECIAL | without));
+    /* also where no thread may write at the moment: mprotect takes a part of a block */
+    return !r->file && !(r->flags & (REGION_SHARED | REGION_STACK | REGION_SPECIAL | without));
 }
 
 bool walk_next_memory(const struct target *t, size_t *at, bool *brk, uint64_t *start, uint64_t *end)

@@ -36,7 +36,8 @@ struct finding {
         uint64_t start, end;
     } * taken; /* memory that is looked at as another kind of root */
     size_t taken_count, taken_room;
-    uint64_t left; /* bytes that may be read still */
+    uint64_t left;        /* bytes that may be read still */
+    uint64_t shared_left; /* of shared memory */
     bool failed;
 };
 
@@ -307,6 +308,31 @@ static void scan_registers(struct finding *f)
     }
 }
 
+/* Memory that is shared may be large: it is looked at up to a bound of its own. */
+static void scan_shared(struct finding *f, uint64_t start, uint64_t end, const struct root *base)
+{
+    const uint64_t left = f->left, most = left < f->shared_left ? left : f->shared_left;
+    const bool cut = f->r->cut;
+    f->left = most;
+    f->r->cut = false;
+    scan_range(f, start, end, base, same_root);
+    if (f->r->cut)
+        f->t->unshared += end - start;
+    const uint64_t spent = most - f->left;
+    f->shared_left -= spent;
+    f->left = left == UINT64_MAX ? left : left - spent;
+    f->r->cut = cut;
+}
+
+static void scan_mapping(struct finding *f, const struct target_region *r, uint64_t start,
+                         uint64_t end, const struct root *base)
+{
+    if (r->flags & REGION_SHARED)
+        scan_shared(f, start, end, base);
+    else
+        scan_range(f, start, end, base, same_root);
+}
+
 static int by_start(const void *a, const void *b)
 {
     const struct span *x = a, *y = b;
@@ -325,22 +351,23 @@ static void scan_memory(struct finding *f)
     size_t from = 0;
     for (size_t i = 0; i < f->t->region_count && !f->failed; i++) {
         const struct target_region *r = &f->t->regions[i];
-        if (!(r->flags & REGION_WRITE) || r->flags & (REGION_SHARED | REGION_SPECIAL))
+        if (!target_refers(r))
             continue;
         uint64_t at = r->start;
-        snprintf(text, sizeof text, "mapping at 0x%" PRIx64, r->start);
+        snprintf(text, sizeof text, "%s at 0x%" PRIx64,
+                 r->flags & REGION_SHARED ? "shared memory" : "mapping", r->start);
         struct root base = {.kind = ROOT_MEMORY, .name = name_of(f, text), .module = ""};
         while (from < f->taken_count && f->taken[from].end <= r->start)
             from++;
         for (size_t k = from; k < f->taken_count && f->taken[k].start < r->end && at < r->end;
              k++) {
             if (f->taken[k].start > at)
-                scan_range(f, at, f->taken[k].start, &base, same_root);
+                scan_mapping(f, r, at, f->taken[k].start, &base);
             if (f->taken[k].end > at)
                 at = f->taken[k].end;
         }
         if (at < r->end)
-            scan_range(f, at, r->end, &base, same_root);
+            scan_mapping(f, r, at, r->end, &base);
     }
 }
 
@@ -385,6 +412,7 @@ int roots_find(struct roots *r, struct target *t, const struct modules *modules,
                         .w = w,
                         .sampled = sampled,
                         .variables = variables,
+                        .shared_left = TARGET_SHARED_BYTES_MOST,
                         .left = t->own_bytes < UINT64_MAX / 4 ? 2 * t->own_bytes + BYTES_LEAST
                                                               : UINT64_MAX};
     r->room = 64;

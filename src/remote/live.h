@@ -25,6 +25,10 @@ struct live_kept { /* memory of the process that its copy has not */
     uint8_t *data;
 };
 
+struct live_range {
+    uint64_t start, end;
+};
+
 struct heap_live {
     struct thread *tracees;
     size_t count, room;
@@ -36,6 +40,9 @@ struct heap_live {
     struct live_kept *kept;    /* by address, apart */
     size_t kept_count, kept_room;
     bool copy_lacks;           /* more than could be kept */
+    struct live_range *shared; /* what there was of shared memory, by address; a copy has its pages
+                                  only when they are touched */
+    size_t shared_count, shared_room;
     struct live_pieces pieces; /* once they were looked for; all 0: not yet */
     uint64_t since_ns;
 };

@@ -148,6 +148,24 @@ void target_note(struct target *t, const char *format, ...)
     t->note = text;
 }
 
+bool target_refers(const struct target_region *r)
+{
+    static const char *const memory[] = {"/memfd:", "/dev/shm/",  "/dev/zero",
+                                         "/SYSV",   "/secretmem", PROC_HUGE_PAGES};
+    if (r->flags & REGION_SPECIAL)
+        return false;
+    if (!r->file)
+        return true;
+    if (!(r->flags & REGION_SHARED))
+        return r->flags & REGION_WRITE;
+    if (strstr(r->file, "/mallow-") || strstr(r->file, ":mallow-"))
+        return false; /* our libraries note addresses there: that holds nothing alive */
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+        if (!strncmp(r->file, memory[i], strlen(memory[i])))
+            return true;
+    return false;
+}
+
 size_t target_read(struct target *t, uint64_t address, void *into, size_t bytes)
 {
     if (address >> ADDRESS_BITS || !bytes)
@@ -159,8 +177,8 @@ size_t target_read(struct target *t, uint64_t address, void *into, size_t bytes)
 static void note_unread(struct target *t, uint64_t address, uint64_t bytes)
 {
     const struct target_region *r = target_region_at(t, address);
-    if (t->source == TARGET_CORE || !r || !(r->flags & REGION_WRITE) ||
-        r->flags & (REGION_SHARED | REGION_SPECIAL) || target_page(t, address) == RESIDENT_NOT)
+    if (t->source == TARGET_CORE || !r || !target_refers(r) ||
+        target_page(t, address) == RESIDENT_NOT)
         return;
     t->unread += bytes;
     t->unread_at = address;

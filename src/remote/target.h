@@ -25,6 +25,8 @@ enum {
     TARGET_UNASKED_BYTES_MOST = 64 << 20 /* read where pages or files cannot be asked for */
 };
 
+#define TARGET_SHARED_BYTES_MOST ((uint64_t)4 << 30) /* read of shared memory */
+
 enum target_region_flag {
     REGION_READ = 1,
     REGION_WRITE = 2,
@@ -83,9 +85,11 @@ struct target {
     bool cut_threads;     /* the same of TARGET_THREADS_MAX */
     bool cut_modules;     /* the same of MODULES_MAX, or of MODULES_TRIED_MAX */
     _Atomic bool unasked; /* there was more to ask for than PRESENT_PAGES_MOST */
-    _Atomic uint64_t unread;    /* bytes that target_read_past could not read */
-    _Atomic uint64_t unread_at; /* where some of them are */
-    const char *refused;        /* why there is no snapshot, when there could have been; static */
+    _Atomic uint64_t unread;          /* bytes that target_read_past could not read */
+    _Atomic uint64_t unread_at;       /* where some of them are */
+    uint64_t unshared;                /* bytes of shared memory above TARGET_SHARED_BYTES_MOST */
+    uint64_t elsewhere, elsewhere_at; /* see target_find_elsewhere */
+    const char *refused; /* why there is no snapshot, when there could have been; static */
     struct target_region *regions;
     size_t region_count, region_room;
     struct target_thread *threads;
@@ -121,6 +125,10 @@ void target_snapshot(struct target *t);
 /* Whether the copy lacks more of the process's memory than could be kept, because the process asked
  * for that (MADV_DONTFORK): then the copy cannot be used. */
 bool target_copy_lacks(struct target *t);
+
+/* Finds memory of a live process that it has elsewhere: pages that are not there, of which another
+ * program is asked when they are touched (userfaultfd). What they hold is not known. */
+void target_find_elsewhere(struct target *t);
 
 /* Opens a core file (x86-64, of the kernel or of gdb). fd is taken over. name: for messages. */
 struct target *target_core(int fd, const char *name, struct error *err);
@@ -161,6 +169,10 @@ uint32_t target_file(struct target *t, const char *path);
 
 /* The region that holds the address, or NULL. */
 const struct target_region *target_region_at(const struct target *t, uint64_t address);
+
+/* Whether the program may have addresses of blocks there: memory of its own, also such that no
+ * thread may write to at the moment, and memory that it shares and that is no file's. */
+bool target_refers(const struct target_region *r);
 
 /* For the sources: all of these return -1 when out of memory. A region that is empty, wraps or
  * lies beyond the user's addresses is left out. file may be NULL; it is copied. */

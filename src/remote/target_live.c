@@ -37,6 +37,20 @@ struct live_file {
 
 enum run { RUN_READ, RUN_ZEROS, RUN_FILE };
 
+/* The first range of shared memory that ends behind the address; NULL. */
+static const struct live_range *shared_from(const struct heap_live *live, uint64_t address)
+{
+    size_t low = 0, high = live->shared_count;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (live->shared[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < live->shared_count ? &live->shared[low] : NULL;
+}
+
 /* How many of the bytes are to be read at once, and how. RUN_ZEROS: they need not be, because no
  * page was ever there. RUN_FILE: of the file, because reading the memory would make the page. */
 static size_t next_run(struct target *t, uint64_t address, size_t bytes, enum run *run)
@@ -52,6 +66,12 @@ static size_t next_run(struct target *t, uint64_t address, size_t bytes, enum ru
     }
     if (r->flags & REGION_SPECIAL)
         return r->end - address < bytes ? r->end - address : bytes;
+    const struct live_range *const shared =
+        r->flags & REGION_SHARED ? shared_from(live, address) : NULL;
+    if (shared && shared->start <= address)
+        return shared->end - address < bytes ? shared->end - address : bytes;
+    if (shared && shared->start - address < bytes)
+        bytes = (size_t)(shared->start - address);
     const enum run hole_is = r->file || r->flags & REGION_SHARED ? RUN_FILE : RUN_ZEROS;
     const unsigned hole_pages = hole_is == RUN_FILE ? 1 : HOLE_PAGES;
     uint64_t end = r->end - address < bytes ? r->end : address + bytes, at = address, hole = 0;
@@ -198,6 +218,9 @@ static enum resident_state live_page(struct target *t, uint64_t address)
     const struct live_kept *kept = kept_from(live, address);
     if (kept && kept->start <= address)
         return RESIDENT_HERE;
+    const struct live_range *const shared = shared_from(live, address);
+    if (shared && shared->start <= address)
+        return RESIDENT_HERE;
     return live->resident ? resident_page(live->resident, address) : RESIDENT_HERE;
 }
 
@@ -212,6 +235,13 @@ static uint64_t live_next(struct target *t, uint64_t at, uint64_t end)
         return at;
     if (kept && kept->start < end)
         end = kept->start;
+    const struct target_region *const r = live->shared_count ? target_region_at(t, at) : NULL;
+    if (r && r->flags & REGION_SHARED) {
+        const struct live_range *const shared = shared_from(live, at);
+        if (!shared || shared->start >= end)
+            return end;
+        return shared->start > at ? shared->start : at;
+    }
     switch (present_next(resident_present(live->resident), page, end, &from, &to)) {
     case PRESENT_NONE: return end;
     case PRESENT_UNKNOWN: t->unasked = true; return end;
@@ -237,6 +267,7 @@ static void live_close(struct target *t)
     for (size_t i = 0; i < live->kept_count; i++)
         free(live->kept[i].data);
     free(live->kept);
+    free(live->shared);
     free(live->tracees);
     free(live);
 }
@@ -418,9 +449,10 @@ static int read_maps(struct target *t, const struct handle *h, struct error *err
 /* --- what a copy has not --- */
 
 struct keeping {
+    struct target *t;
     struct heap_live *live;
     struct present *present;
-    uint64_t bytes;
+    uint64_t bytes, shared_bytes;
 };
 
 /* Keeps [start, end). False: too much, or no memory. */
@@ -454,22 +486,93 @@ static bool keep_region(struct keeping *k, const struct target_region *r)
     return true;
 }
 
+/* What there is of shared memory. It is read of the copy, while the process runs. */
+static bool note_shared(struct keeping *k, const struct target_region *r)
+{
+    struct heap_live *live = k->live;
+    uint64_t from = r->start, to = r->end;
+    for (uint64_t at = r->start; at < r->end; at = to) {
+        if (present_next(k->present, at, r->end, &from, &to) != PRESENT_SOME)
+            return true;
+        if (k->shared_bytes + (to - from) > TARGET_SHARED_BYTES_MOST) {
+            k->t->unshared += to - from;
+            continue;
+        }
+        k->shared_bytes += to - from;
+        if (!ARRAY_ROOM(live->shared, live->shared_count + 1, live->shared_room))
+            return false;
+        live->shared[live->shared_count++] = (struct live_range){from, to};
+    }
+    return true;
+}
+
+/* The kernel leaves memory empty in a child where the program said so (MADV_WIPEONFORK). */
+static bool is_wiped(const struct keeping *k, const struct present *copy,
+                     const struct target_region *r)
+{
+    enum { TRIES = 1 << 14 };
+    uint64_t at = r->start, from, to;
+    for (unsigned i = 0; i < TRIES && !r->file && copy->fd >= 0; i++) {
+        if (present_next(k->present, at, r->end, &from, &to) != PRESENT_SOME)
+            return false;
+        if (present_all(k->present, from, TARGET_PAGE_BYTES)) /* it is no guard */
+            return !present_all(copy, from, TARGET_PAGE_BYTES);
+        at = from + TARGET_PAGE_BYTES;
+    }
+    return false;
+}
+
 void live_keep_lacking(struct target *t, struct heap_live *live)
 {
     struct target *copy = target_new();
     struct error ignored;
-    struct present present;
-    struct keeping k = {.live = live, .present = &present};
+    struct present present, there;
+    struct keeping k = {.t = t, .live = live, .present = &present};
     live->copy_lacks = !copy || read_maps(copy, &live->copy, &ignored);
     present_open(&present, live->process.pid);
+    present_open(&there, live->copy.pid);
     for (size_t i = 0; i < t->region_count && !live->copy_lacks; i++) {
         const struct target_region *r = &t->regions[i];
-        if (r->flags & REGION_WRITE && !(r->flags & (REGION_SHARED | REGION_SPECIAL)) &&
-            !(target_region_at(copy, r->start) && target_region_at(copy, r->end - 1)))
+        if (!target_refers(r))
+            continue;
+        if (r->flags & REGION_SHARED)
+            live->copy_lacks = !note_shared(&k, r);
+        else if (!(target_region_at(copy, r->start) && target_region_at(copy, r->end - 1)) ||
+                 is_wiped(&k, &there, r))
             live->copy_lacks = !keep_region(&k, r);
     }
+    present_close(&there);
     present_close(&present);
     target_close(copy);
+}
+
+void target_find_elsewhere(struct target *t)
+{
+    const int fd = proc_open((pid_t)t->pid, "smaps");
+    FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
+    struct proc_mapping m = {0};
+    char *line = NULL;
+    size_t room = 0;
+    int64_t pages = 1 << 20; /* that are asked for */
+    if (!in && fd >= 0)
+        close(fd);
+    while (in && getline(&line, &room, in) > 0) {
+        if (isdigit((unsigned char)*line) || (*line >= 'a' && *line <= 'f')) {
+            if (!proc_mapping_parse(line, &m))
+                m.end = 0;
+            continue;
+        }
+        if (strncmp(line, "VmFlags:", 8) != 0 || !strstr(line, " um"))
+            continue;
+        for (uint64_t at = m.start; at < m.end && pages-- > 0; at += TARGET_PAGE_BYTES)
+            if (target_page(t, at) == RESIDENT_NOT) {
+                t->elsewhere_at = t->elsewhere ? t->elsewhere_at : at;
+                t->elsewhere += TARGET_PAGE_BYTES;
+            }
+    }
+    if (in)
+        fclose(in);
+    free(line);
 }
 
 bool target_copy_lacks(struct target *t)

@@ -73,10 +73,12 @@ static void test_past(void **state)
     reads("xrrxxrrr", own, TARGET_STOPPED, all, 3 * PAGE - 8);
     reads("rrrrrxrx", own, TARGET_SNAPSHOT, 7 * PAGE - 8, 2 * PAGE - 8);
     reads("xxxxxxxx", own, TARGET_STOPPED, 0, all);
-    /* Nothing of the process can have been there: never used, shared, read-only, said already. */
+    /* also where it may not write at the moment, and what it shares */
+    reads("rxrrrrrr", own | REGION_SHARED, TARGET_STOPPED, all, PAGE);
+    reads("rxrrrrrr", REGION_READ, TARGET_STOPPED, all, PAGE);
+    /* Nothing of the process can have been there: never used, the kernel's, said already. */
     reads("rnnrrrrn", own, TARGET_STOPPED, 7 * PAGE - 8, 0);
-    reads("rxrrrrrr", own | REGION_SHARED, TARGET_STOPPED, all, 0);
-    reads("rxrrrrrr", REGION_READ, TARGET_STOPPED, all, 0);
+    reads("rxrrrrrr", own | REGION_SPECIAL, TARGET_STOPPED, all, 0);
     reads("rxrrrrrr", own, TARGET_CORE, all, 0);
 }
 
