@@ -176,7 +176,11 @@ void json_close_to(struct json *j, unsigned depth)
             json_close_object(j);
 }
 
-void json_schema(struct json *j) { json_number(j, "schema", JSON_SCHEMA); }
+void json_schema(struct json *j)
+{
+    json_number(j, "schema", JSON_SCHEMA);
+    json_text(j, "mallow", MALLOW_VERSION);
+}
 
 void json_begin(struct json *j)
 {

@@ -21,10 +21,10 @@ struct json {
     bool one_line; /* no line ends inside */
 };
 
-/* The first key of every document (json_schema.h). */
+/* The first keys of every document: the version of its names (json_schema.h), and of mallow. */
 void json_schema(struct json *j);
 
-/* Opens the object that is the document, and writes that key. */
+/* Opens the object that is the document, and writes those keys. */
 void json_begin(struct json *j);
 
 /* key NULL: an element of an array, or the document itself. Objects in an array begin a line. */

@@ -96,6 +96,7 @@ json_object *corpus_json(const struct corpus *c, const struct comparison *all,
     for (size_t w = 0; w < c->count; w++) {
         json_object *one = comparison_json(&all[w], plan);
         json_object_object_del(one, "schema");
+        json_object_object_del(one, "mallow");
         json_object_object_add(one, "workload", json_object_new_string(c->entry[w].name));
         json_object_array_add(workloads, one);
     }

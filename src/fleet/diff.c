@@ -153,8 +153,6 @@ static int diff_as_json(FILE *out, struct fleet_store *store, const struct chang
     struct json j = {.out = out};
     int status = 0;
     json_begin(&j);
-    if (c->question->page)
-        page_version(&j);
     json_text(&j, "store", c->question->where);
     json_text(&j, "by", show_metric(c->question->by));
     for (int side = 0; side < SIDES; side++) {

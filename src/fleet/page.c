@@ -8,8 +8,6 @@
 
 enum { PARTS = 1000 };
 
-void page_version(struct json *j) { json_text(j, "mallow", MALLOW_VERSION); }
-
 static void write_label(struct json *j, const struct fleet_label *l)
 {
     char *key = strndup(l->key, l->key_bytes);
@@ -44,7 +42,6 @@ void page_selection(struct json *j, const struct fleet_selection *of)
 
 void page_head(struct json *j, const struct fleet_selection *of, const struct store_totals *t)
 {
-    page_version(j);
     page_selection(j, of);
     json_number(j, "calls", t->figures.calls);
 }

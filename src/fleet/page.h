@@ -5,8 +5,6 @@
 #include "base/json.h"
 #include "fleet/store.h"
 
-/* "mallow": the version. */
-void page_version(struct json *j);
 /* "selection": which processes were asked for; empty for all. */
 void page_selection(struct json *j, const struct fleet_selection *of);
 /* Both, and the totals that a page has. */

@@ -233,7 +233,6 @@ static void write_file(struct json *j, const struct page *p, const char *path)
     struct warnings w = {0};
     warn_about_file(&w, info);
     json_schema(j);
-    json_text(j, "mallow", MALLOW_VERSION);
     json_text(j, "file", path);
     json_number(j, "file_bytes", info->file_bytes);
     json_number(j, "start_realtime_ns", info->start_realtime_ns);

@@ -241,7 +241,6 @@ void diff_json(FILE *out, const struct diff *d, struct symbols *symbols,
            diff_growth(&d->items[end - 1].old, &d->items[end - 1].now, d->by) < 0)
         end--;
     json_begin(&j);
-    json_text(&j, "mallow", MALLOW_VERSION);
     json_text(&j, "by", names[d->by]);
     json_side(&j, "old", &d->old);
     json_side(&j, "new", &d->now);

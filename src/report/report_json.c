@@ -483,7 +483,6 @@ static int write_document(FILE *out, const char *path, struct trace *t, struct s
         return -1;
     }
     json_begin(&j);
-    json_text(&j, "mallow", MALLOW_VERSION);
     json_text(&j, "file", path);
     json_number(&j, "file_bytes", info->file_bytes);
     json_number(&j, "start_realtime_ns", info->start_realtime_ns);

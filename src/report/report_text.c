@@ -78,9 +78,10 @@ static void print_top(const struct run *r, const char *path)
             buffer_printf(&b, "recorded %s", when);
         if (info->host && *info->host)
             buffer_printf(&b, " on %s", info->host);
-        page_wrap(r->page, &b, 2);
-        buffer_clear(&b);
     }
+    buffer_printf(&b, "%sreported by mallow %s", b.size_bytes ? "; " : "", MALLOW_VERSION);
+    page_wrap(r->page, &b, 2);
+    buffer_clear(&b);
     const char *text = buffer_text(&r->warnings.text);
     for (size_t i = 0; i < r->warnings.count; i++, text += strlen(text) + 1) {
         buffer_printf(&b, "%s ", r->page->unicode ? "\u26a0" : "!");

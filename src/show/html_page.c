@@ -20,7 +20,9 @@ void html_page_begin(FILE *out, const char *title)
     /* Only this script and this style: what a recording holds never runs, however it got there. */
     fprintf(out, "%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'\">\n",
             html_script_hash, html_style_hash);
-    fputs("<meta name=\"color-scheme\" content=\"light dark\">\n<title>", out);
+    fputs("<meta name=\"generator\" content=\"mallow " MALLOW_VERSION "\">\n"
+          "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
+          out);
     html_text(out, title);
     fputs(" - mallow</title>\n<style>", out);
     fwrite(html_style, 1, html_style_bytes, out);

@@ -12,6 +12,7 @@ json_object *document_new(void)
 {
     json_object *o = json_object_new_object();
     json_object_object_add(o, "schema", json_object_new_int(JSON_SCHEMA));
+    json_object_object_add(o, "mallow", json_object_new_string(MALLOW_VERSION));
     return o;
 }
 

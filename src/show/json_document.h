@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-/* An object with the key that begins every document (JSON_SCHEMA); the caller's. */
+/* An object with the keys that begin every document (see json_schema()); the caller's. */
 json_object *document_new(void);
 
 /* The document in a regular file; the caller's. NULL with *err: ERROR_FORMAT when it is no JSON, or

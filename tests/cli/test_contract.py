@@ -285,8 +285,10 @@ class Contract(unittest.TestCase):
         self.assertEqual(len(both["runs"]), 2)
 
     def test_documents_have_a_schema(self):
-        for line in ("diff --json run.mlw run.mlw", "doctor --json"):
-            self.document(line, {"schema": 1})
+        version = self.run_line("--version").stdout.split()[1]
+        for line in ("diff --json run.mlw run.mlw", "doctor --json", "report --json run.mlw"):
+            self.assertEqual(self.document(line, {"schema": 1, "mallow": str})["mallow"], version)
+        self.assertIn(f"reported by mallow {version}\n", self.run_line("report run.mlw").stdout)
         for line in self.run_line("dump --json run.mlw").stdout.splitlines():
             self.assertEqual(deviations({"time_ns": int, "pid": int, "tid": int, "kind": str}, strictly(line)), [])
 

@@ -28,10 +28,14 @@ GOLDEN = {
     "dump-json.golden": ["dump-json", "from_ns=4900000", "to_ns=5250000"],
 }
 
+# A release changes no golden text.
+VERSION = re.compile(rb"\bmallow \d+\.\d+\.\d+")
+
+
 def run(*arguments, status=0):
     done = subprocess.run([SAMPLE, *arguments], capture_output=True, env=ENVIRONMENT)
     assert done.returncode == status, (done.returncode, done.stderr)
-    return done.stdout
+    return VERSION.sub(b"mallow VERSION", done.stdout)
 
 
 def report(*arguments):
