@@ -73,17 +73,17 @@ static bool is_replayed(const struct advising *a, enum advice_kind kind)
     return kind == ADVICE_POOL || (kind == ADVICE_RELEASE && advise_replays_release(a));
 }
 
-static bool is_named(const struct advising *a, uint32_t stack)
+static bool is_advised_stack(const struct advising *a, uint32_t stack)
 {
     const struct pinned_stack *s = pinned_stacks_find(&a->list.items[0].pinned.stacks, stack);
     return a->of->stacks <= NAMED_MOST ||
            (s && (s->pinned_bytes || s->below_bytes || s->all_bytes));
 }
 
-static uint32_t site_of(const struct advising *a, uint32_t stack)
+static uint32_t advised_site(const struct advising *a, uint32_t stack)
 {
     uint32_t node, position;
-    return is_named(a, stack) ? names_site(a->names, stack, &node, &position) : NO_NAME;
+    return is_advised_stack(a, stack) ? names_site(a->names, stack, &node, &position) : NO_NAME;
 }
 
 /* A number for each call site that the replay serves otherwise, and for all stacks of it. */
@@ -99,7 +99,7 @@ static int mark_sites(struct advising *a, struct error *err)
     if (!a->pools)
         return error_memory(err);
     for (uint32_t stack = 1; stack <= a->of->stacks; stack++) {
-        const uint32_t site = site_of(a, stack);
+        const uint32_t site = advised_site(a, stack);
         for (size_t i = 0; i < a->advice_count && site != NO_NAME; i++)
             if (a->pool_of[i] && a->advice[i].site == site)
                 a->pools[stack] = (uint8_t)a->pool_of[i];
@@ -170,7 +170,7 @@ static int choose_remedies(struct advising *a, struct error *err)
     return 0;
 }
 
-static int read_recording(struct advising *a, struct error *err)
+static int read_advised_recording(struct advising *a, struct error *err)
 {
     const struct model_filter all = {0};
     const struct report_options o = {.at = a->o->at};
@@ -191,7 +191,7 @@ static int read_recording(struct advising *a, struct error *err)
 }
 
 /* The calls up to the measurement, in a file without a name. */
-static int write_workload(struct advising *a, int *fd, struct error *err)
+static int write_advised_workload(struct advising *a, int *fd, struct error *err)
 {
     const struct workload_options how = {
         .lossy = a->o->lossy, .to_ns = a->list.items[0].measured_ns, .pools = a->pools};
@@ -209,10 +209,10 @@ static void begin_stage(const struct advising *a, const char *name)
         a->o->stage(a->o->arg, name);
 }
 
-static int measure(struct advising *a, struct error *err)
+static int measure_remedies(struct advising *a, struct error *err)
 {
     begin_stage(a, "converting");
-    int fd, status = write_workload(a, &fd, err);
+    int fd, status = write_advised_workload(a, &fd, err);
     if (!status) {
         const struct remedy_trial trial = {a->workload, a->o->rounds, a->o->progress, a->o->arg};
         begin_stage(a, "replaying");
@@ -228,9 +228,9 @@ static int measure(struct advising *a, struct error *err)
 
 int advise_run(struct advising *a, struct error *err)
 {
-    if (read_recording(a, err) || choose_remedies(a, err))
+    if (read_advised_recording(a, err) || choose_remedies(a, err))
         return -1;
-    return a->count ? measure(a, err) : 0;
+    return a->count ? measure_remedies(a, err) : 0;
 }
 
 void advise_release(struct advising *a)

@@ -19,7 +19,7 @@ static double heap_of(const struct comparison *c)
     return stats_median(values, c->rounds);
 }
 
-static void evaluate(const struct comparison *c, struct remedy *list)
+static void evaluate_remedies(const struct comparison *c, struct remedy *list)
 {
     static double with[COMPARISON_ROUNDS], without[COMPARISON_ROUNDS];
     for (size_t i = 0; i < c->rounds; i++)
@@ -37,7 +37,7 @@ static void evaluate(const struct comparison *c, struct remedy *list)
     }
 }
 
-static int by_saving(const void *x, const void *y)
+static int compare_savings(const void *x, const void *y)
 {
     const double a = ((const struct remedy *)x)->saves, b = ((const struct remedy *)y)->saves;
     return a < b ? 1 : a > b ? -1 : 0;
@@ -71,9 +71,9 @@ int remedies_measure(const struct remedy_trial *t, struct remedy *list, size_t c
     if (!status)
         status = comparison_run(c, &plan, err);
     if (!status) {
-        evaluate(c, list);
+        evaluate_remedies(c, list);
         *heap_bytes = heap_of(c);
-        qsort(list, count, sizeof *list, by_saving);
+        qsort(list, count, sizeof *list, compare_savings);
         for (size_t i = 0; i < count; i++) /* they have moved, and point into themselves */
             if (!list[i].pooled && !list[i].left_out)
                 list[i].setting =

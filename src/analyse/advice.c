@@ -118,11 +118,12 @@ struct finding {
     size_t n;
 };
 
-static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+static uint64_t less_or_zero(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* What it saves lies between these. If they are far apart it is not known. */
-static struct advice *add(struct finding *f, enum advice_kind kind, uint64_t low, uint64_t high)
+static struct advice *add_advice(struct finding *f, enum advice_kind kind, uint64_t low,
+                                 uint64_t high)
 {
     struct advice *a = &f->list[f->n];
     if (high < f->worth)
@@ -150,20 +151,22 @@ static void add_pools(struct finding *f)
     for (size_t i = 0; i < f->e->found.pool_count; i++) {
         const struct advice_site *s = &f->e->found.pools[i];
         const uint64_t own = s->most_low - s->heap_bytes,
-                       freed = less(s->alone_bytes + least(s->below_bytes, f->pages), s->most_low),
-                       kept = less(s->bytes, own), high = least(freed > kept ? freed : kept, most);
+                       freed = less_or_zero(s->alone_bytes + least(s->below_bytes, f->pages),
+                                            s->most_low),
+                       kept = less_or_zero(s->bytes, own),
+                       high = least(freed > kept ? freed : kept, most);
         /* what lies in fastbins does not join, and is not given back */
         const bool joins = f->e->pinned.fast_bytes < f->worth;
         if (s->live_bytes * 4 >= s->bytes)
             continue;
-        struct advice *a =
-            add(f, ADVICE_POOL, joins ? less(s->above_bytes, s->most_high) : 0, high);
+        struct advice *a = add_advice(f, ADVICE_POOL,
+                                      joins ? less_or_zero(s->above_bytes, s->most_high) : 0, high);
         if (a)
             set_site(a, s);
     }
 }
 
-static void add_live(struct finding *f)
+static void add_live_advice(struct finding *f)
 {
     struct advice_site first;
     const struct explained *e = f->e;
@@ -172,12 +175,13 @@ static void add_live(struct finding *f)
     const uint64_t untouched = 0 - (uint64_t)e->parts[EXPLAIN_UNTOUCHED],
                    live = e->live_bytes > untouched ? e->live_bytes - untouched : 0;
     if (live >= program / 4 * 3 && s->blocks) {
-        struct advice *a = add(f, ADVICE_RELEASE, s->alone_bytes + less(s->mapped_bytes, untouched),
-                               least(s->bytes, live));
+        struct advice *a =
+            add_advice(f, ADVICE_RELEASE, s->alone_bytes + less_or_zero(s->mapped_bytes, untouched),
+                       least(s->bytes, live));
         if (a)
             set_site(a, s);
     }
-    const uint64_t never = less(untouched, positive(e->parts[EXPLAIN_LAZY]));
+    const uint64_t never = less_or_zero(untouched, positive(e->parts[EXPLAIN_LAZY]));
     if (never < e->live_bytes / WORTH + 1 || never < f->worth ||
         !advice_site_first(&e->pinned, f->sites, advice_mapped, &first))
         return;
@@ -191,11 +195,12 @@ static void add_other(struct finding *f)
 {
     const struct explained *e = f->e;
     /* of a huge page that one byte is used of, all but a page; its blocks may be live */
-    const uint64_t huge = less(e->huge_bytes, e->huge_bytes / PAGES_OF_HUGE);
-    add(f, ADVICE_STACKS, 0, positive(e->parts[EXPLAIN_STACKS]));
-    add(f, ADVICE_FILES, 0, positive(e->parts[EXPLAIN_MAPPED]));
-    add(f, ADVICE_HUGE, 0, least(huge, e->resident_bytes));
-    add(f, ADVICE_DONTNEED, positive(e->parts[EXPLAIN_LAZY]), positive(e->parts[EXPLAIN_LAZY]));
+    const uint64_t huge = less_or_zero(e->huge_bytes, e->huge_bytes / PAGES_OF_HUGE);
+    add_advice(f, ADVICE_STACKS, 0, positive(e->parts[EXPLAIN_STACKS]));
+    add_advice(f, ADVICE_FILES, 0, positive(e->parts[EXPLAIN_MAPPED]));
+    add_advice(f, ADVICE_HUGE, 0, least(huge, e->resident_bytes));
+    add_advice(f, ADVICE_DONTNEED, positive(e->parts[EXPLAIN_LAZY]),
+               positive(e->parts[EXPLAIN_LAZY]));
 }
 
 /* Frees have raised the size from which blocks have a mapping of their own, and how much stays free
@@ -206,37 +211,37 @@ static void add_thresholds(struct finding *f)
     const struct pinned *p = &e->pinned;
     const uint64_t whole = f->pages + f->tops;
     /* small blocks alone would have needed no more than they ever had at once */
-    const uint64_t low = less(e->heap_bytes, p->large_bytes + p->small_most_bytes),
+    const uint64_t low = less_or_zero(e->heap_bytes, p->large_bytes + p->small_most_bytes),
                    high = least(whole, p->large_most_bytes),
-                   tops = less(f->tops, p->arena_count * TRIM_BYTES),
+                   tops = less_or_zero(f->tops, p->arena_count * TRIM_BYTES),
                    held = p->sum[PINNED_MAIN].held_bytes + p->sum[PINNED_ARENA].held_bytes,
-                   least_tops = less(tops, held);
-    add(f, ADVICE_MMAP_THRESHOLD, low, high);
+                   least_tops = less_or_zero(tops, held);
+    add_advice(f, ADVICE_MMAP_THRESHOLD, low, high);
     if (f->tops >= f->worth)
-        add(f, ADVICE_TRIM_THRESHOLD, least_tops > low ? least_tops : low,
-            tops > high ? tops : high);
+        add_advice(f, ADVICE_TRIM_THRESHOLD, least_tops > low ? least_tops : low,
+                   tops > high ? tops : high);
 }
 
-static void add_glibc(struct finding *f, const struct threshold *threshold)
+static void add_glibc_advice(struct finding *f, const struct threshold *threshold)
 {
     const struct explained *e = f->e;
     const uint64_t idle = in_idle_arenas(&e->pinned), whole = f->pages + f->tops,
                    free_bytes = whole + f->shared, trimmed = whole - e->kept_tops_bytes;
     const bool raised = !threshold->doubt && threshold->count > 1 && !threshold->fixed;
-    add(f, ADVICE_TRIM, trimmed, trimmed);
+    add_advice(f, ADVICE_TRIM, trimmed, trimmed);
     if (raised)
         add_thresholds(f);
     if (e->pinned.arena_count > 2) /* one would hold at least what all ever held at once */
-        add(f, ADVICE_ARENA_MAX, less(e->heap_bytes, e->pinned.heap_most_bytes),
-            least(idle, free_bytes));
-    add(f, ADVICE_TCACHE, 0, positive(e->parts[EXPLAIN_TCACHE]));
+        add_advice(f, ADVICE_ARENA_MAX, less_or_zero(e->heap_bytes, e->pinned.heap_most_bytes),
+                   least(idle, free_bytes));
+    add_advice(f, ADVICE_TCACHE, 0, positive(e->parts[EXPLAIN_TCACHE]));
     if (e->pinned.fast_bytes >= f->worth) /* pages below live blocks would stay as they are */
-        add(f, ADVICE_FASTBINS, f->tops >= f->trim_bytes ? least(f->tops, e->pinned.fast_bytes) : 0,
-            f->tops);
+        add_advice(f, ADVICE_FASTBINS,
+                   f->tops >= f->trim_bytes ? least(f->tops, e->pinned.fast_bytes) : 0, f->tops);
     add_pools(f);
     if (f->shared >= f->worth)
         f->list[f->n++] = (struct advice){.kind = ADVICE_ALLOCATOR};
-    add_live(f);
+    add_live_advice(f);
 }
 
 size_t advice_find(const struct explained *e, const struct threshold *threshold,
@@ -255,7 +260,7 @@ size_t advice_find(const struct explained *e, const struct threshold *threshold,
     if (!e->measured_ns)
         return 0;
     if (e->glibc)
-        add_glibc(&f, threshold);
+        add_glibc_advice(&f, threshold);
     add_other(&f);
     qsort(list, f.n, sizeof *list, by_saving);
     return f.n;

@@ -11,7 +11,7 @@ static uint64_t live_of(const struct pinned_stack *s) { return s->all_bytes; }
 uint64_t advice_mapped(const struct pinned_stack *s) { return s->mapped_bytes; }
 
 /* The PINNED_RANKED stacks with most, in order, as places in p->stacks. */
-static size_t rank(const struct pinned *p, advice_figure *figure, uint32_t *list)
+static size_t rank_stacks(const struct pinned *p, advice_figure *figure, uint32_t *list)
 {
     const struct pinned_stack *const of = p->stacks.of;
     size_t n = 0;
@@ -31,7 +31,7 @@ static size_t rank(const struct pinned *p, advice_figure *figure, uint32_t *list
     return n;
 }
 
-static int by_bytes(const void *a, const void *b)
+static int compare_site_bytes(const void *a, const void *b)
 {
     const struct advice_site *x = a, *y = b;
     if (x->bytes != y->bytes)
@@ -50,11 +50,11 @@ static void add_stack(struct advice_site *to, const struct pinned_stack *s, uint
 }
 
 /* The call sites with most, in order. */
-static size_t find_sites(const struct pinned *p, const struct advice_sites *sites,
-                         advice_figure *figure, struct advice_site found[ADVICE_SITES_MOST])
+static size_t find_advice_sites(const struct pinned *p, const struct advice_sites *sites,
+                                advice_figure *figure, struct advice_site found[ADVICE_SITES_MOST])
 {
     uint32_t list[PINNED_RANKED];
-    const size_t ranked = rank(p, figure, list);
+    const size_t ranked = rank_stacks(p, figure, list);
     size_t n = 0;
     for (size_t i = 0; i < ranked; i++) {
         const struct pinned_stack *s = &p->stacks.of[list[i]];
@@ -68,7 +68,7 @@ static size_t find_sites(const struct pinned *p, const struct advice_sites *site
             found[n++] = (struct advice_site){.site = site, .stack = s->stack};
         add_stack(&found[k], s, figure(s));
     }
-    qsort(found, n, sizeof *found, by_bytes);
+    qsort(found, n, sizeof *found, compare_site_bytes);
     return n;
 }
 
@@ -76,7 +76,7 @@ bool advice_site_first(const struct pinned *p, const struct advice_sites *sites,
                        advice_figure *figure, struct advice_site *first)
 {
     struct advice_site found[ADVICE_SITES_MOST];
-    const size_t n = find_sites(p, sites, figure, found);
+    const size_t n = find_advice_sites(p, sites, figure, found);
     if (n)
         *first = found[0];
     return n > 0;
@@ -95,7 +95,7 @@ struct sweep { /* over a heap */
     uint64_t alone;      /* pages */
 };
 
-static void close_page(struct sweep *w)
+static void close_sweep_page(struct sweep *w)
 {
     w->alone += w->mine && !w->others;
     w->mine = w->others = false;
@@ -107,7 +107,7 @@ static void sweep_block(struct sweep *w, const struct pinned_block *b, bool mine
     const uint64_t page = from / PINNED_PAGE_BYTES,
                    last = to > from ? (to - 1) / PINNED_PAGE_BYTES : page;
     if (!w->begun || page > w->page) {
-        close_page(w);
+        close_sweep_page(w);
         w->first_page = w->begun ? w->first_page : page;
         w->begun = true;
         w->page = page;
@@ -115,7 +115,7 @@ static void sweep_block(struct sweep *w, const struct pinned_block *b, bool mine
     w->mine |= mine;
     w->others |= !mine;
     if (last > w->page) {
-        close_page(w);
+        close_sweep_page(w);
         w->alone += mine ? last - w->page - 1 : 0;
         w->page = last;
         w->mine = mine;
@@ -153,7 +153,7 @@ static void keep_cache(struct sweep *w, uint64_t cache_end)
 static void end_heap(struct sweep *w, const struct pinned_heap *heap, uint64_t trim_bytes,
                      struct advice_site *s)
 {
-    close_page(w);
+    close_sweep_page(w);
     keep_cache(w, heap->cache_end);
     const uint64_t all = (w->page - w->first_page + 1) * PINNED_PAGE_BYTES + heap->before_bytes;
     uint64_t above = w->any_others ? (w->page - w->others_page) * PINNED_PAGE_BYTES : all;
@@ -166,7 +166,7 @@ static void end_heap(struct sweep *w, const struct pinned_heap *heap, uint64_t t
 }
 
 /* The block is in none of the heaps before this one. */
-static bool in_heap(const struct pinned_heap *h, const struct pinned_block *b)
+static bool block_in_heap(const struct pinned_heap *h, const struct pinned_block *b)
 {
     return h->kind != PINNED_OTHER && b->address < h->end;
 }
@@ -186,7 +186,7 @@ static void look_without(const struct pinned *p, const struct pinned_block *bloc
     size_t at = 0;
     for (size_t h = 0; h < p->count; h++) {
         struct sweep w = {0};
-        for (; at < count && in_heap(&p->heaps[h], &blocks[at]); at++)
+        for (; at < count && block_in_heap(&p->heaps[h], &blocks[at]); at++)
             sweep_block(&w, &blocks[at],
                         !blocks[at].cached && c->bits[blocks[at].stack] >> which & 1);
         if (w.begun)
@@ -214,7 +214,7 @@ static void add_ranked(struct chosen *c, const struct pinned *p, const struct ad
                        advice_figure *figure)
 {
     uint32_t list[PINNED_RANKED];
-    const size_t n = rank(p, figure, list);
+    const size_t n = rank_stacks(p, figure, list);
     for (size_t i = 0; i < n; i++) {
         const struct pinned_stack *s = &p->stacks.of[list[i]];
         add_most(c, sites, s->stack, s->most_bytes);
@@ -231,7 +231,7 @@ void advice_sites_find(const struct trace_image *image, const struct pinned *p,
     if (!p->glibc)
         return;
     struct chosen c = {.bits = calloc((size_t)image->stacks + 1, 1)};
-    const size_t n = find_sites(p, sites, kept_by, list);
+    const size_t n = find_advice_sites(p, sites, kept_by, list);
     for (size_t i = 0; i < n && i < ADVICE_POOLS; i++) {
         found->pools[i] = list[i];
         c.site[c.count++] = &found->pools[i];

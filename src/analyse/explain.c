@@ -18,7 +18,7 @@ const char *explain_part_name(enum explain_part part)
     return names[part];
 }
 
-static uint64_t distance(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
+static uint64_t time_between(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
 
 uint64_t explain_resident(const struct mlw_split *s)
 {
@@ -35,12 +35,12 @@ struct range {
     uint64_t from_ns, to_ns;
 };
 
-static bool is_in(const struct range *r, size_t i)
+static bool sample_in_range(const struct range *r, size_t i)
 {
     return r->moments[i].time_ns >= r->from_ns && r->moments[i].time_ns < r->to_ns;
 }
 
-static uint64_t resident(const struct range *r, size_t i)
+static uint64_t sample_resident(const struct range *r, size_t i)
 {
     return explain_resident(&r->splits[i]);
 }
@@ -48,15 +48,17 @@ static uint64_t resident(const struct range *r, size_t i)
 /* What the program has resident above what it has live; not of a live size that is not touched. */
 static uint64_t gap(const struct range *r, size_t i)
 {
-    const uint64_t rss = resident(r, i) - r->splits[i].recorder, live = r->moments[i].live_bytes;
+    const uint64_t rss = sample_resident(r, i) - r->splits[i].recorder,
+                   live = r->moments[i].live_bytes;
     return rss > live ? rss - live : 0;
 }
 
-static size_t largest(const struct range *r, uint64_t (*figure)(const struct range *, size_t))
+static size_t largest_sample(const struct range *r,
+                             uint64_t (*figure)(const struct range *, size_t))
 {
     size_t best = EXPLAIN_NONE;
     for (size_t i = 0; i < r->count; i++)
-        if (is_in(r, i) && (best == EXPLAIN_NONE || figure(r, i) > figure(r, best)))
+        if (sample_in_range(r, i) && (best == EXPLAIN_NONE || figure(r, i) > figure(r, best)))
             best = i;
     return best;
 }
@@ -70,13 +72,15 @@ static size_t nearest_peak(const struct range *r)
     uint64_t closest = UINT64_MAX;
     size_t best = EXPLAIN_NONE;
     for (size_t i = 0; i < r->count; i++)
-        if (is_in(r, i) && distance(r->moments[i].live_bytes, bytes) < closest)
-            closest = distance(r->moments[i].live_bytes, bytes);
+        if (sample_in_range(r, i) && time_between(r->moments[i].live_bytes, bytes) < closest)
+            closest = time_between(r->moments[i].live_bytes, bytes);
     for (size_t i = 0; i < r->count; i++)
-        if (is_in(r, i) && distance(r->moments[i].live_bytes, bytes) - closest <= bytes / 100 &&
-            (best == EXPLAIN_NONE || resident(r, i) > resident(r, best) ||
-             (resident(r, i) == resident(r, best) &&
-              distance(r->moments[i].time_ns, at) < distance(r->moments[best].time_ns, at))))
+        if (sample_in_range(r, i) &&
+            time_between(r->moments[i].live_bytes, bytes) - closest <= bytes / 100 &&
+            (best == EXPLAIN_NONE || sample_resident(r, i) > sample_resident(r, best) ||
+             (sample_resident(r, i) == sample_resident(r, best) &&
+              time_between(r->moments[i].time_ns, at) <
+                  time_between(r->moments[best].time_ns, at))))
             best = i;
     return best;
 }
@@ -85,9 +89,9 @@ static size_t nearest_in_time(const struct range *r, uint64_t time_ns, bool anyw
 {
     size_t best = EXPLAIN_NONE;
     for (size_t i = 0; i < r->count; i++)
-        if ((anywhere || is_in(r, i)) &&
-            (best == EXPLAIN_NONE || distance(r->moments[i].time_ns, time_ns) <=
-                                         distance(r->moments[best].time_ns, time_ns)))
+        if ((anywhere || sample_in_range(r, i)) &&
+            (best == EXPLAIN_NONE || time_between(r->moments[i].time_ns, time_ns) <=
+                                         time_between(r->moments[best].time_ns, time_ns)))
             best = i;
     return best;
 }
@@ -97,7 +101,7 @@ static size_t latest(const struct range *r)
 {
     size_t best = EXPLAIN_NONE;
     for (size_t i = 0; i < r->count; i++)
-        if (is_in(r, i) &&
+        if (sample_in_range(r, i) &&
             (best == EXPLAIN_NONE || r->moments[i].time_ns >= r->moments[best].time_ns))
             best = i;
     return best;
@@ -118,7 +122,7 @@ static uint64_t largest_sampled(const struct range *r, uint64_t otherwise)
     return at;
 }
 
-static uint64_t end_of(const struct range *r)
+static uint64_t range_end_time(const struct range *r)
 {
     const uint64_t end = model_image(r->m)->end_ns;
     return r->to_ns != UINT64_MAX && r->to_ns - 1 < end ? r->to_ns - 1 : end;
@@ -141,7 +145,7 @@ static uint64_t sampled_at(const struct trace_image *image, uint64_t time_ns)
 static bool near(uint64_t a, uint64_t b)
 {
     const uint64_t most = a > b ? a : b, by = most / NEAR;
-    return distance(a, b) <= (by > NEAR_LEAST ? by : NEAR_LEAST);
+    return time_between(a, b) <= (by > NEAR_LEAST ? by : NEAR_LEAST);
 }
 
 /* Whether a measurement was made in about the state of the moment that it is taken for. The last
@@ -153,7 +157,7 @@ static bool stands(const struct range *r, const struct explain_moment *o)
                    sampled = sampled_at(model_image(r->m), o->time_ns);
     switch (o->at) {
     case EXPLAIN_PEAK: return near(live, t->peak_bytes);
-    case EXPLAIN_RSS: return !sampled || near(resident(r, o->split), sampled);
+    case EXPLAIN_RSS: return !sampled || near(sample_resident(r, o->split), sampled);
     case EXPLAIN_END: return near(live, t->live_bytes);
     default: return true;
     }
@@ -169,15 +173,15 @@ static struct explain_moment one_of_four(const struct range *r, enum explain_at 
         o.time_ns = peak_ns;
         break;
     case EXPLAIN_RSS:
-        o.split = largest(r, resident);
+        o.split = largest_sample(r, sample_resident);
         o.time_ns = largest_sampled(r, peak_ns);
         break;
     case EXPLAIN_GAP:
-        o.split = largest(r, gap);
+        o.split = largest_sample(r, gap);
         o.time_ns = o.split == EXPLAIN_NONE ? peak_ns : r->moments[o.split].time_ns;
         break;
     default:
-        o.time_ns = end_of(r);
+        o.time_ns = range_end_time(r);
         o.split = latest(r);
         break;
     }
@@ -194,10 +198,11 @@ static bool differ(const struct range *r, size_t a, size_t b)
 {
     if (a == EXPLAIN_NONE || b == EXPLAIN_NONE)
         return a != b;
-    const uint64_t most = resident(r, a) > resident(r, b) ? resident(r, a) : resident(r, b);
-    return distance(resident(r, a), resident(r, b)) > most / 20 ||
-           distance(r->moments[a].live_bytes, r->moments[b].live_bytes) > most / 20 ||
-           distance(r->splits[a].lazy, r->splits[b].lazy) > most / 20;
+    const uint64_t most = sample_resident(r, a) > sample_resident(r, b) ? sample_resident(r, a)
+                                                                        : sample_resident(r, b);
+    return time_between(sample_resident(r, a), sample_resident(r, b)) > most / 20 ||
+           time_between(r->moments[a].live_bytes, r->moments[b].live_bytes) > most / 20 ||
+           time_between(r->splits[a].lazy, r->splits[b].lazy) > most / 20;
 }
 
 static size_t choose_four(const struct range *r, struct explain_moment *moments)
@@ -220,7 +225,7 @@ static size_t choose_four(const struct range *r, struct explain_moment *moments)
 }
 
 /* The first mark of that label in the range; false when there is none. */
-static bool find_mark(const struct range *r, const char *label, struct explain_moment *o)
+static bool find_marked_moment(const struct range *r, const char *label, struct explain_moment *o)
 {
     const struct trace_image *image = model_image(r->m);
     for (uint32_t i = 0; i < image->note_count; i++) {
@@ -254,7 +259,7 @@ size_t explain_choose(const struct model *m, const struct explain_wish *wish,
     }
     struct explain_moment o = {
         .at = wish->at, .label = wish->label, .time_ns = wish->time_ns, .nearest = EXPLAIN_NONE};
-    if (wish->at == EXPLAIN_MARK && !find_mark(&r, wish->label, &o))
+    if (wish->at == EXPLAIN_MARK && !find_marked_moment(&r, wish->label, &o))
         return 0;
     if (wish->at == EXPLAIN_TIME && (o.time_ns < image->start_ns || o.time_ns > image->end_ns ||
                                      o.time_ns < r.from_ns || o.time_ns >= r.to_ns))
@@ -271,12 +276,12 @@ bool explain_holds(const struct trace_image *image, const struct explain_moment 
     const uint64_t rss = explain_resident(&image->splits[moment->split]),
                    then = sampled_at(image, moment->time_ns);
     const uint64_t most = rss > then ? rss : then;
-    return distance(here->requested_bytes, there->requested_bytes) <= most / 20 &&
-           (!then || distance(rss, then) <= most / 20);
+    return time_between(here->requested_bytes, there->requested_bytes) <= most / 20 &&
+           (!then || time_between(rss, then) <= most / 20);
 }
 
 /* Modulo 2^64, whatever a file says: the parts add up, and no sum overflows. */
-static void add(struct explained *e, enum explain_part part, int64_t bytes)
+static void add_explained_part(struct explained *e, enum explain_part part, int64_t bytes)
 {
     e->parts[part] = (int64_t)((uint64_t)e->parts[part] + (uint64_t)bytes);
 }
@@ -295,7 +300,7 @@ static uint64_t add_unrecorded(struct explained *e, enum pinned_kind kind, uint6
                    reach = e->pinned.sum[kind].above_bytes + pad;
     if ((kind == PINNED_ARENA && !e->attached) || rest <= reach)
         return rest;
-    add(e, EXPLAIN_UNRECORDED, (int64_t)(rest - reach + pad));
+    add_explained_part(e, EXPLAIN_UNRECORDED, (int64_t)(rest - reach + pad));
     return reach - pad;
 }
 
@@ -311,21 +316,21 @@ static void add_heaps(struct explained *e, enum pinned_kind kind, const uint64_t
                                   : (int64_t)below;
     const int64_t pages = rest < 0 ? 0 : (uint64_t)rest < below ? rest : (int64_t)below;
     rest -= pages;
-    add(e, EXPLAIN_HEADERS, (int64_t)sum->header_bytes);
-    add(e, EXPLAIN_FRAGMENTATION, (int64_t)sum->pinned_bytes);
-    add(e, EXPLAIN_FREE_PAGES, pages);
-    add(e, EXPLAIN_TCACHE, (int64_t)sum->cached_bytes);
+    add_explained_part(e, EXPLAIN_HEADERS, (int64_t)sum->header_bytes);
+    add_explained_part(e, EXPLAIN_FRAGMENTATION, (int64_t)sum->pinned_bytes);
+    add_explained_part(e, EXPLAIN_FREE_PAGES, pages);
+    add_explained_part(e, EXPLAIN_TCACHE, (int64_t)sum->cached_bytes);
     if (rest < 0) {
-        add(e, EXPLAIN_NOT_RESIDENT, rest);
+        add_explained_part(e, EXPLAIN_NOT_RESIDENT, rest);
         return;
     }
     const uint64_t tops = resident_bytes ? add_unrecorded(e, kind, (uint64_t)rest) : (uint64_t)rest;
-    add(e, EXPLAIN_TOPS, (int64_t)tops);
+    add_explained_part(e, EXPLAIN_TOPS, (int64_t)tops);
     if (kind == PINNED_ARENA || (tops != (uint64_t)rest && !e->attached))
         e->kept_tops_bytes += tops; /* the break goes on above: glibc's top is not at its end */
 }
 
-static void add_glibc(struct explained *e, const struct mlw_split *s)
+static void add_glibc_parts(struct explained *e, const struct mlw_split *s)
 {
     const uint64_t *usable = e->pinned.usable_bytes;
     const uint64_t mapped = usable[MODEL_MMAPPED] + usable[MODEL_MMAPPED | MODEL_NON_MAIN];
@@ -334,7 +339,7 @@ static void add_glibc(struct explained *e, const struct mlw_split *s)
     if (!s)
         return;
     const int64_t mappings = (int64_t)(s->anonymous - mapped);
-    add(e, mappings < 0 ? EXPLAIN_UNTOUCHED : EXPLAIN_MAPPINGS, mappings);
+    add_explained_part(e, mappings < 0 ? EXPLAIN_UNTOUCHED : EXPLAIN_MAPPINGS, mappings);
 }
 
 static void add_other_allocator(struct explained *e, const struct mlw_split *s)
@@ -347,8 +352,8 @@ static void add_other_allocator(struct explained *e, const struct mlw_split *s)
     const int64_t rest =
         (int64_t)(s->heap + s->arenas + s->anonymous - e->pinned.usable_bytes[MODEL_MAIN]);
     const int64_t shared = rest < 0 ? 0 : rest < pinned ? rest : pinned;
-    add(e, EXPLAIN_FRAGMENTATION, shared);
-    add(e, rest < 0 ? EXPLAIN_NOT_RESIDENT : EXPLAIN_ALLOCATOR, rest - shared);
+    add_explained_part(e, EXPLAIN_FRAGMENTATION, shared);
+    add_explained_part(e, rest < 0 ? EXPLAIN_NOT_RESIDENT : EXPLAIN_ALLOCATOR, rest - shared);
 }
 
 void explain_parts(const struct trace_image *image, struct explained *e)
@@ -375,7 +380,7 @@ void explain_parts(const struct trace_image *image, struct explained *e)
     e->parts[EXPLAIN_LIVE] = (int64_t)e->live_bytes;
     e->parts[EXPLAIN_ROUNDING] = (int64_t)(usable - e->live_bytes);
     if (e->glibc)
-        add_glibc(e, s);
+        add_glibc_parts(e, s);
     else
         add_other_allocator(e, s);
     if (!s)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add(struct fault_count *c, bool major)
+static void count_one_fault(struct fault_count *c, bool major)
 {
     c->minor += !major;
     c->major += major;
@@ -23,13 +23,13 @@ int fault_sums_of(struct fault_sums *s, const struct trace_image *image, uint64_
         const unsigned access = f->what & ~MLW_FAULT_MAJOR;
         if (f->time_ns < from_ns || (to_ns && f->time_ns >= to_ns))
             continue;
-        add(&s->all, major);
-        add(&s->place[f->place < MLW_PLACES ? f->place : MLW_PLACE_UNKNOWN], major);
-        add(&s->access[access < MLW_ACCESSES ? access : MLW_ACCESS_KERNEL], major);
+        count_one_fault(&s->all, major);
+        count_one_fault(&s->place[f->place < MLW_PLACES ? f->place : MLW_PLACE_UNKNOWN], major);
+        count_one_fault(&s->access[access < MLW_ACCESSES ? access : MLW_ACCESS_KERNEL], major);
         if (f->stack <= image->stacks && f->place == MLW_PLACE_BLOCK)
-            add(&s->block[f->stack], major);
+            count_one_fault(&s->block[f->stack], major);
         else if (f->stack <= image->stacks && f->place == MLW_PLACE_MAPPED)
-            add(&s->mapping[f->stack], major);
+            count_one_fault(&s->mapping[f->stack], major);
     }
     return 0;
 }
@@ -56,7 +56,8 @@ void fault_series(struct fault_slice *series, const struct fault_slices *slices,
     for (uint32_t i = 0; i < image->fault_count; i++) {
         const struct trace_fault *f = &image->faults[i];
         if (f->time_ns >= from_ns && (!to_ns || f->time_ns < to_ns))
-            add(&slice_of(series, slices, f->time_ns)->faults, f->what & MLW_FAULT_MAJOR);
+            count_one_fault(&slice_of(series, slices, f->time_ns)->faults,
+                            f->what & MLW_FAULT_MAJOR);
     }
     for (uint32_t i = 0; i < image->moment_count; i++) {
         const struct trace_moment *m = &image->moments[i];

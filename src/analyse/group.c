@@ -41,8 +41,8 @@ static uint32_t frame_at(const struct frame_source *source, const struct group_c
 }
 
 /* Fills in the frame, too. */
-static void step(const struct trace_image *image, const struct frame_source *source,
-                 struct group_cursor *c)
+static void step_cursor(const struct trace_image *image, const struct frame_source *source,
+                        struct group_cursor *c)
 {
     uint32_t frame;
     do {
@@ -61,7 +61,7 @@ void group_step(const struct model *m, const struct frame_source *source,
     for (size_t i = 0; i < count; i++) {
         if (i + NODES_AHEAD < count)
             __builtin_prefetch(trace_node(image, cursors[i + NODES_AHEAD].node));
-        step(image, source, &cursors[i]);
+        step_cursor(image, source, &cursors[i]);
     }
 }
 
@@ -79,7 +79,7 @@ void group_to_sites(const struct frame_source *source, struct group_cursor *curs
 #define FEW_CURSORS 64u /* are compared */
 #define AHEAD       8u  /* stacks whose figures are asked for */
 
-static int by_frame(const void *a, const void *b)
+static int compare_cursor_frames(const void *a, const void *b)
 {
     const struct group_cursor *x = a, *y = b;
     if (x->frame != y->frame)
@@ -90,7 +90,7 @@ static int by_frame(const void *a, const void *b)
 /* Frames are small numbers, and cursors come in the order of their stacks: so they are put where
  * they belong, in one pass for all frames. False when that is not so, or there is no memory: the
  * cursors are as they were. */
-static bool distribute(struct group_cursor *cursors, size_t count)
+static bool distribute_cursors(struct group_cursor *cursors, size_t count)
 {
     uint32_t most = 0;
     for (size_t i = 0; i < count; i++) {
@@ -122,10 +122,10 @@ static bool distribute(struct group_cursor *cursors, size_t count)
 }
 
 /* By frame, and those of a frame by stack. */
-static void sort(struct group_cursor *cursors, size_t count)
+static void sort_cursors(struct group_cursor *cursors, size_t count)
 {
-    if (count < FEW_CURSORS || !distribute(cursors, count))
-        qsort(cursors, count, sizeof *cursors, by_frame);
+    if (count < FEW_CURSORS || !distribute_cursors(cursors, count))
+        qsort(cursors, count, sizeof *cursors, compare_cursor_frames);
 }
 
 static int by_metric(const void *a, const void *b, void *arg)
@@ -142,8 +142,8 @@ static int by_metric(const void *a, const void *b, void *arg)
     return x->first < y->first ? -1 : 1;
 }
 
-static void find_frames(const struct frame_source *source, struct group_cursor *cursors,
-                        size_t count)
+static void find_cursor_frames(const struct frame_source *source, struct group_cursor *cursors,
+                               size_t count)
 {
     for (size_t i = 0; i < count; i++)
         cursors[i].frame = frame_at(source, &cursors[i]);
@@ -151,12 +151,12 @@ static void find_frames(const struct frame_source *source, struct group_cursor *
 
 /* Puts the cursors, which know their frames, in groups, in the order of frames. -1 without memory.
  */
-static long gather(const struct model *m, struct group_cursor *cursors, size_t count,
-                   struct group **groups, struct error *err)
+static long gather_groups(const struct model *m, struct group_cursor *cursors, size_t count,
+                          struct group **groups, struct error *err)
 {
     const struct model_stacks stacks = model_stacks(m);
     size_t n = 0;
-    sort(cursors, count);
+    sort_cursors(cursors, count);
     for (size_t i = 0; i < count; i++)
         n += i == 0 || cursors[i].frame != cursors[i - 1].frame;
     *groups = calloc(n + 1, sizeof **groups);
@@ -190,8 +190,8 @@ long group_frames(const struct model *m, const struct frame_source *source, enum
                   struct group_cursor *cursors, size_t count, struct group **groups,
                   struct error *err)
 {
-    find_frames(source, cursors, count);
-    const long n = gather(m, cursors, count, groups, err);
+    find_cursor_frames(source, cursors, count);
+    const long n = gather_groups(m, cursors, count, groups, err);
     return n < 0 ? -1 : order(*groups, n, by);
 }
 
@@ -200,7 +200,7 @@ long group_callers(const struct model *m, const struct frame_source *source, enu
                    struct error *err)
 {
     group_step(m, source, cursors, count);
-    const long n = gather(m, cursors, count, groups, err);
+    const long n = gather_groups(m, cursors, count, groups, err);
     return n < 0 ? -1 : order(*groups, n, by);
 }
 
@@ -223,8 +223,8 @@ int group_sites_make(struct group_sites *s, const struct model *m,
             s->stacks[by] += figures_metric(&f, by) != 0;
     }
     group_to_sites(source, s->cursors, (size_t)n);
-    find_frames(source, s->cursors, (size_t)n);
-    const long groups = gather(m, s->cursors, (size_t)n, &s->groups, err);
+    find_cursor_frames(source, s->cursors, (size_t)n);
+    const long groups = gather_groups(m, s->cursors, (size_t)n, &s->groups, err);
     s->count = groups < 0 ? 0 : (size_t)groups;
     s->made = groups >= 0;
     return groups < 0 ? -1 : 0;

@@ -90,7 +90,7 @@ static void close_cell(struct heapmap *h, struct heapmap_cell *c)
 }
 
 /* b's figures into a: two halves of one cell. */
-static void join(struct heapmap_cell *a, const struct heapmap_cell *b)
+static void join_cells(struct heapmap_cell *a, const struct heapmap_cell *b)
 {
     struct heapmap_cell sum = {.used_bytes = a->used_bytes + b->used_bytes,
                                .pages = a->pages + b->pages};
@@ -123,7 +123,7 @@ static void halve(struct heapmap_cell *to, const struct heapmap_cell *from, size
             struct heapmap_cell *cell =
                 &to[m * HEAPMAP_COLUMNS + (right ? HEAPMAP_COLUMNS / 2 : 0) + i];
             *cell = pair[0];
-            join(cell, &pair[1]);
+            join_cells(cell, &pair[1]);
         }
 }
 
@@ -165,7 +165,7 @@ static size_t first_not_below(const struct heapmap *h, uint64_t number)
 }
 
 /* The row of an address; NULL without memory. */
-static struct row *row_of(struct heapmap *h, uint64_t address, struct error *err)
+static struct row *map_row(struct heapmap *h, uint64_t address, struct error *err)
 {
     for (;;) {
         const uint64_t number = address >> h->cell_bits >> COLUMN_BITS;
@@ -212,8 +212,8 @@ static bool extent_of(const struct pinned *p, const struct pinned_block *b, uint
 }
 
 /* Rows for all blocks, so that none moves while they are filled. */
-static int make_rows(struct heapmap *h, const struct pinned *p, const struct pinned_block *blocks,
-                     size_t count, struct error *err)
+static int make_map_rows(struct heapmap *h, const struct pinned *p,
+                         const struct pinned_block *blocks, size_t count, struct error *err)
 {
     uint64_t from, to = 0;
     for (size_t i = 0; i < count; i++) {
@@ -223,7 +223,7 @@ static int make_rows(struct heapmap *h, const struct pinned *p, const struct pin
             if (heapmap_coarsen(h, err))
                 return -1;
         for (uint64_t at = from;;) {
-            if (!row_of(h, at, err))
+            if (!map_row(h, at, err))
                 return -1;
             const uint64_t next = ((at >> h->cell_bits >> COLUMN_BITS) + 1)
                                   << h->cell_bits << COLUMN_BITS;
@@ -235,7 +235,7 @@ static int make_rows(struct heapmap *h, const struct pinned *p, const struct pin
     return 0;
 }
 
-static struct heapmap_cell *cell_at(const struct heapmap *h, size_t moment, uint64_t cell)
+static struct heapmap_cell *map_cell(const struct heapmap *h, size_t moment, uint64_t cell)
 {
     const size_t at = first_not_below(h, cell >> COLUMN_BITS);
     return &h->rows[at].cells[moment * HEAPMAP_COLUMNS + (cell & (HEAPMAP_COLUMNS - 1))];
@@ -247,7 +247,7 @@ static void fill_block(struct heapmap *h, struct fill *f, const struct pinned_bl
     const uint64_t last_cell = (to - 1) >> h->cell_bits, last_page = (to - 1) >> PAGE_BITS;
     const unsigned page_shift = h->cell_bits - PAGE_BITS;
     for (uint64_t cell = from >> h->cell_bits;; cell++) {
-        struct heapmap_cell *c = cell_at(h, f->moment, cell);
+        struct heapmap_cell *c = map_cell(h, f->moment, cell);
         const uint64_t start = cell << h->cell_bits;
         const uint64_t begin = from > start ? from : start;
         const uint64_t left = ((uint64_t)1 << h->cell_bits) - (begin - start);
@@ -256,7 +256,7 @@ static void fill_block(struct heapmap *h, struct fill *f, const struct pinned_bl
         page = page > f->pages_from ? page : f->pages_from;
         end = end - 1 < last_page ? end : last_page + 1;
         if (cell != f->cell) {
-            close_cell(h, h->touched_count ? cell_at(h, f->moment, f->cell) : NULL);
+            close_cell(h, h->touched_count ? map_cell(h, f->moment, f->cell) : NULL);
             f->cell = cell;
         }
         if (end > page) {
@@ -278,14 +278,14 @@ int heapmap_add(struct heapmap *h, size_t moment, const struct pinned *p,
 {
     struct fill f = {.moment = moment};
     uint64_t from, to = 0;
-    if (make_rows(h, p, blocks, count, err))
+    if (make_map_rows(h, p, blocks, count, err))
         return -1;
     for (size_t i = 0; i < count; i++)
         if (extent_of(p, &blocks[i], &from, &to)) {
             const uint16_t number = site_of[blocks[i].stack];
             fill_block(h, &f, &blocks[i], from, to, number == UINT16_MAX ? number : number + 1);
         }
-    close_cell(h, h->touched_count ? cell_at(h, moment, f.cell) : NULL);
+    close_cell(h, h->touched_count ? map_cell(h, moment, f.cell) : NULL);
     return 0;
 }
 

@@ -138,7 +138,7 @@ void pinned_discard(struct pinned_reader *r)
     free(r);
 }
 
-static int room_for(struct pinned_reader *r, uint32_t slot, struct error *err)
+static int pinned_room(struct pinned_reader *r, uint32_t slot, struct error *err)
 {
     const uint32_t had = r->room;
     if (!ARRAY_ROOM(r->live, (size_t)slot + 1, r->room))
@@ -147,7 +147,7 @@ static int room_for(struct pinned_reader *r, uint32_t slot, struct error *err)
     return 0;
 }
 
-static int take_moment(struct pinned_reader *r, struct error *err);
+static int take_next_moment(struct pinned_reader *r, struct error *err);
 
 /* ---- events ---- */
 
@@ -172,7 +172,7 @@ static void note_cache(struct pinned_reader *r, uint32_t thread, uint64_t chunk)
 }
 
 /* A block ends. False without memory. */
-static bool release(struct pinned_reader *r, const struct trace_batch *b, size_t i)
+static bool pinned_end_block(struct pinned_reader *r, const struct trace_batch *b, size_t i)
 {
     struct pinned_block *const l = &r->live[b->slot[i]];
     if (!l->there)
@@ -209,8 +209,8 @@ static void note_main(struct pinned_reader *r, uint64_t address, uint64_t end, u
 
 /* Block `made` of those that begin in the batch begins. inherited: a fork handed it on. False
  * without memory. */
-static bool begin(struct pinned_reader *r, const struct trace_batch *b, size_t i, size_t made,
-                  bool inherited)
+static bool pinned_begin_block(struct pinned_reader *r, const struct trace_batch *b, size_t i,
+                               size_t made, bool inherited)
 {
     struct pinned_block *const l = &r->live[b->slot[i]];
     const uint64_t size = b->begun_size[made],
@@ -250,8 +250,8 @@ static bool begin(struct pinned_reader *r, const struct trace_batch *b, size_t i
 }
 
 /* What the events behind i will touch: their blocks, and the sums of the stacks of those nearer. */
-FETCHES look_ahead(const struct pinned_reader *r, const struct trace_batch *b, size_t i,
-                   size_t made, uint32_t there)
+FETCHES pinned_look_ahead(const struct pinned_reader *r, const struct trace_batch *b, size_t i,
+                          size_t made, uint32_t there)
 {
     if (i + BLOCKS_AHEAD < b->n)
         __builtin_prefetch(&r->live[b->slot[i + BLOCKS_AHEAD]], 1);
@@ -283,11 +283,11 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
         const uint32_t slot = b->slot[i];
         const size_t begun = made;
         made += b->kind[i] == TRACE_ALLOC;
-        look_ahead(r, b, i, made, there);
+        pinned_look_ahead(r, b, i, made, there);
         const bool inherited = i < handed_on;
         if (b->time_ns[i] >= due_ns && !inherited) {
             while (r->next < r->count && b->time_ns[i] >= r->times_ns[r->next])
-                if (take_moment(r, err))
+                if (take_next_moment(r, err))
                     return -1;
             if (r->next == r->count)
                 return 0;
@@ -296,27 +296,27 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
         if (slot >= there) {
             if (slot == TRACE_NO_SLOT)
                 continue;
-            if (slot < slots && room_for(r, slot, err))
+            if (slot < slots && pinned_room(r, slot, err))
                 return -1;
             there = slots_there(r, slots);
         }
         if (slot >= slots || (begun < made && b->begun_stack[begun] > stacks))
             return error_set(err, ERROR_FORMAT, "an event of a block or stack that does not exist");
         if (b->kind[i] != TRACE_ALLOC) {
-            if (!release(r, b, i))
+            if (!pinned_end_block(r, b, i))
                 return error_memory_for(err, "the caches of threads");
-        } else if (!begin(r, b, i, begun, inherited))
+        } else if (!pinned_begin_block(r, b, i, begun, inherited))
             return error_memory_for(err, "%u heaps", r->heaps.count);
     }
     return 1;
 }
 
-static enum pinned_kind kind_of(const struct pinned_reader *r, const struct pinned_block *l)
+static enum pinned_kind pinned_kind_of(const struct pinned_reader *r, const struct pinned_block *l)
 {
     return !r->glibc ? PINNED_OTHER : l->path & MLW_PATH_NON_MAIN ? PINNED_ARENA : PINNED_MAIN;
 }
 
-static int by_address(const void *a, const void *b)
+static int compare_block_addresses(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
     return (x->address > y->address) - (x->address < y->address);
@@ -337,7 +337,7 @@ static size_t drop_overlaps(struct pinned_block *list, size_t n)
     return kept;
 }
 
-static bool in_heap(const struct pinned_reader *r, const struct pinned_block *l)
+static bool pinned_in_heap(const struct pinned_reader *r, const struct pinned_block *l)
 {
     return l->there && l->address && !(r->glibc && l->path & MLW_PATH_MMAPPED);
 }
@@ -353,7 +353,7 @@ static void add_to_stack(struct pinned_stack *s, const struct pinned_block *l, b
 }
 
 /* Adds up all blocks, and finds their stacks; returns how many of them lie in heaps. */
-static size_t add_up(const struct pinned_reader *r, struct pinned *p)
+static size_t add_up_blocks(const struct pinned_reader *r, struct pinned *p)
 {
     size_t n = 0;
     for (uint32_t i = 0; i < r->room; i++) {
@@ -364,7 +364,7 @@ static size_t add_up(const struct pinned_reader *r, struct pinned *p)
         p->requested_bytes += l->size_bytes;
         pinned_stacks_mark(&p->stacks, l->stack);
         p->usable_bytes[r->glibc ? l->path >> 1 & (PINNED_PLACES - 1) : 0] += l->usable_bytes;
-        n += in_heap(r, l);
+        n += pinned_in_heap(r, l);
     }
     return n;
 }
@@ -375,7 +375,7 @@ static bool is_heap_chunk(const struct pinned_reader *r, const struct tcache_chu
 }
 
 /* The figures of the stacks that were marked, and of those of cached chunks. */
-static bool add_stacks(struct pinned_reader *r, struct pinned *p, size_t cached)
+static bool add_marked_stacks(struct pinned_reader *r, struct pinned *p, size_t cached)
 {
     for (size_t i = 0; i < cached; i++)
         if (is_heap_chunk(r, &r->chunks[i]))
@@ -399,7 +399,7 @@ static void keep_order(struct pinned_reader *r)
     for (size_t i = 0; i < r->order_count; i++) {
         const struct place at = r->order[i];
         if (at.slot >= PLACE_CACHED || r->live[at.slot].address != at.address ||
-            !in_heap(r, &r->live[at.slot]) || placed[at.slot])
+            !pinned_in_heap(r, &r->live[at.slot]) || placed[at.slot])
             continue;
         placed[at.slot] = true;
         r->order[kept++] = at;
@@ -413,18 +413,18 @@ static size_t find_fresh(const struct pinned_reader *r, size_t cached)
     struct place *fresh = r->fresh;
     size_t n = 0;
     for (uint32_t i = 0; i < r->room; i++)
-        if (in_heap(r, &r->live[i]) && !r->placed[i])
+        if (pinned_in_heap(r, &r->live[i]) && !r->placed[i])
             fresh[n++] = (struct place){r->live[i].address, i};
     for (size_t i = 0; i < cached; i++)
         if (is_heap_chunk(r, &r->chunks[i]))
             fresh[n++] = (struct place){r->chunks[i].address, PLACE_CACHED + (uint32_t)i};
     if (n)
-        qsort(fresh, n, sizeof *fresh, by_address);
+        qsort(fresh, n, sizeof *fresh, compare_block_addresses);
     return n;
 }
 
-static void merge(const struct place *a, size_t a_count, const struct place *b, size_t b_count,
-                  struct place *all)
+static void merge_places(const struct place *a, size_t a_count, const struct place *b,
+                         size_t b_count, struct place *all)
 {
     size_t i = 0, k = 0;
     while (i < a_count || k < b_count)
@@ -468,12 +468,12 @@ static bool sort_blocks(struct pinned_reader *r, struct pinned *p, size_t *n)
         return false;
     if (cached)
         tcache_list(r->caches, p->time_ns, r->chunks);
-    const size_t blocks = add_up(r, p);
-    if (!room_to_sort(r, blocks + cached) || !add_stacks(r, p, cached))
+    const size_t blocks = add_up_blocks(r, p);
+    if (!room_to_sort(r, blocks + cached) || !add_marked_stacks(r, p, cached))
         return false;
     keep_order(r);
     const size_t more = find_fresh(r, cached);
-    merge(r->order, r->order_count, r->fresh, more, r->all);
+    merge_places(r->order, r->order_count, r->fresh, more, r->all);
     struct place *const old = r->order;
     const size_t old_room = r->order_room;
     r->order = r->all;
@@ -497,7 +497,7 @@ struct walk {
 };
 
 /* The page is complete: its free bytes belong to the blocks [first, end). */
-static void close_page(struct walk *w, size_t end)
+static void close_walk_page(struct walk *w, size_t end)
 {
     uint64_t left = w->used_bytes < PINNED_PAGE_BYTES ? PINNED_PAGE_BYTES - w->used_bytes : 0;
     w->heap->pinned_bytes += left;
@@ -508,7 +508,7 @@ static void close_page(struct walk *w, size_t end)
     }
 }
 
-static void add_block(struct walk *w, size_t i)
+static void add_walk_block(struct walk *w, size_t i)
 {
     const uint64_t header = w->p->glibc ? HEADER_BYTES : 0;
     const struct pinned_block *l = &w->live[i];
@@ -532,7 +532,7 @@ static void add_block(struct walk *w, size_t i)
         w->used_bytes = 0;
         w->first = i;
     } else if (page > w->page) {
-        close_page(w, i);
+        close_walk_page(w, i);
         if (h->kind != PINNED_OTHER) {
             h->between_bytes += (page - w->page - 1) * PINNED_PAGE_BYTES;
             s->below_bytes += (page - w->page - 1) * PINNED_PAGE_BYTES;
@@ -543,7 +543,7 @@ static void add_block(struct walk *w, size_t i)
     }
     if (last > w->page) { /* up to the end of this page, then whole ones, then the rest */
         w->used_bytes += (w->page + 1) * PINNED_PAGE_BYTES - from;
-        close_page(w, i + 1);
+        close_walk_page(w, i + 1);
         w->page = last;
         w->used_bytes = to - last * PINNED_PAGE_BYTES;
         w->first = i;
@@ -579,7 +579,7 @@ struct reach {
  * in it are blocks, which were seen unless they were made before the recording. */
 static struct reach reach_of(const struct pinned_reader *r, const struct pinned_block *l)
 {
-    const enum pinned_kind kind = kind_of(r, l);
+    const enum pinned_kind kind = pinned_kind_of(r, l);
     const struct seen_part *const part =
         kind == PINNED_MAIN ? seen_heaps_part(&r->heaps, l->address) : NULL;
     if (part)
@@ -596,7 +596,7 @@ static struct reach reach_of(const struct pinned_reader *r, const struct pinned_
 }
 
 /* How much of the `above` bytes from an address on lies below a cache. */
-static uint64_t held(uint64_t cache_end, uint64_t from, uint64_t above)
+static uint64_t held_below_cache(uint64_t cache_end, uint64_t from, uint64_t above)
 {
     const uint64_t begin = pinned_page_up(from), end = pinned_page_up(cache_end);
     return end <= begin ? 0 : end - begin < above ? end - begin : above;
@@ -612,7 +612,7 @@ static void add_empty(const struct pinned_reader *r, struct pinned *p)
     if (!brk && r->main_end) {
         const uint64_t all = pinned_page_up(r->main_end) - pinned_page_up(r->main_bottom);
         p->sum[PINNED_MAIN].above_bytes += all;
-        p->sum[PINNED_MAIN].held_bytes += held(r->main_cache_end, r->main_bottom, all);
+        p->sum[PINNED_MAIN].held_bytes += held_below_cache(r->main_cache_end, r->main_bottom, all);
     }
     p->sum[PINNED_MAIN].above_bytes += seen_heaps_empty_parts(&r->heaps, p);
     p->sum[PINNED_ARENA].above_bytes += seen_heaps_empty(&r->heaps, p, &held_bytes);
@@ -623,7 +623,7 @@ static void add_empty(const struct pinned_reader *r, struct pinned *p)
 static void add_heap(const struct pinned_reader *r, struct pinned *p, size_t from, size_t to)
 {
     const struct pinned_block *const live = r->list;
-    const enum pinned_kind kind = kind_of(r, &live[from]);
+    const enum pinned_kind kind = pinned_kind_of(r, &live[from]);
     const struct reach reach_is = reach_of(r, &live[from]), *const reach = &reach_is;
     struct pinned_heap *h = &p->heaps[p->count++];
     struct walk w = {.p = p, .heap = h, .live = live};
@@ -633,8 +633,8 @@ static void add_heap(const struct pinned_reader *r, struct pinned *p, size_t fro
                                              ? start >> r->heaps.shift << r->heaps.shift
                                              : start & ~(uint64_t)(PINNED_PAGE_BYTES - 1)};
     for (size_t i = from; i < to; i++)
-        add_block(&w, i);
-    close_page(&w, to);
+        add_walk_block(&w, i);
+    close_walk_page(&w, to);
     h->end = live[to - 1].address + live[to - 1].usable_bytes;
     const uint64_t low = (start - HEADER_BYTES) / PINNED_PAGE_BYTES,
                    first = pinned_page_up(reach->bottom) / PINNED_PAGE_BYTES,
@@ -642,7 +642,7 @@ static void add_heap(const struct pinned_reader *r, struct pinned *p, size_t fro
     if (pinned_page_up(reach->end) > above)
         h->above_bytes = pinned_page_up(reach->end) - above;
     h->cache_end = reach->cache_end;
-    h->held_bytes = held(h->cache_end, above, h->above_bytes);
+    h->held_bytes = held_below_cache(h->cache_end, above, h->above_bytes);
     if (reach->bottom && first < low) {
         h->before_bytes = (low - first) * PINNED_PAGE_BYTES;
         pinned_stacks_at(&p->stacks, live[from].stack)->below_bytes += h->before_bytes;
@@ -655,8 +655,8 @@ static void add_heap(const struct pinned_reader *r, struct pinned *p, size_t fro
 static bool begins_heap(const struct pinned_reader *r, const struct pinned_block *list, size_t i)
 {
     const struct pinned_block *l = &list[i];
-    const enum pinned_kind kind = kind_of(r, l);
-    return i == 0 || kind != kind_of(r, l - 1) ||
+    const enum pinned_kind kind = pinned_kind_of(r, l);
+    return i == 0 || kind != pinned_kind_of(r, l - 1) ||
            (kind == PINNED_ARENA && (l->address ^ l[-1].address) >> r->heaps.shift) ||
            (kind == PINNED_MAIN &&
             seen_heaps_part(&r->heaps, l->address) != seen_heaps_part(&r->heaps, l[-1].address));
@@ -687,7 +687,7 @@ static void clear_moment(struct pinned *p)
 }
 
 /* The next moment has come. */
-static int take_moment(struct pinned_reader *r, struct error *err)
+static int take_next_moment(struct pinned_reader *r, struct error *err)
 {
     const size_t moment = r->next;
     struct pinned *p = r->results ? &r->results[moment] : &r->now;
@@ -723,7 +723,7 @@ int pinned_finish(struct pinned_reader *r, struct error *err)
 {
     int status = 0;
     while (r->next < r->count && !status)
-        status = take_moment(r, err);
+        status = take_next_moment(r, err);
     pinned_discard(r);
     return status;
 }

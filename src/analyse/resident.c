@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static uint64_t distance(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
+static uint64_t sample_distance(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
 
 void resident_at(const struct model *m, size_t moment, struct resident_view *view)
 {
@@ -53,13 +53,13 @@ static size_t moment_of_peak(const struct model *m, const struct model_moment *m
     model_window(m, &from_ns, &to_ns);
     for (size_t i = 0; i < count; i++)
         if (moments[i].time_ns >= from_ns && moments[i].time_ns < to_ns &&
-            distance(moments[i].live_bytes, peak_bytes) < closest)
-            closest = distance(moments[i].live_bytes, peak_bytes);
+            sample_distance(moments[i].live_bytes, peak_bytes) < closest)
+            closest = sample_distance(moments[i].live_bytes, peak_bytes);
     for (size_t i = 0; i < count; i++)
         if (moments[i].time_ns >= from_ns && moments[i].time_ns < to_ns &&
-            distance(moments[i].live_bytes, peak_bytes) - closest <= peak_bytes / 20 &&
-            (best == count ||
-             distance(moments[i].time_ns, peak_ns) < distance(moments[best].time_ns, peak_ns)))
+            sample_distance(moments[i].live_bytes, peak_bytes) - closest <= peak_bytes / 20 &&
+            (best == count || sample_distance(moments[i].time_ns, peak_ns) <
+                                  sample_distance(moments[best].time_ns, peak_ns)))
             best = i;
     return best;
 }
@@ -81,7 +81,8 @@ void resident_at_peak(const struct model *m, struct resident_view *view)
             view->largest_bytes = r->rss;
             view->largest_time_ns = r->clock;
         }
-        if (!view->sampled || distance(r->clock, peak_ns) < distance(view->near_time_ns, peak_ns)) {
+        if (!view->sampled ||
+            sample_distance(r->clock, peak_ns) < sample_distance(view->near_time_ns, peak_ns)) {
             view->near_bytes = r->rss;
             view->near_time_ns = r->clock;
         }

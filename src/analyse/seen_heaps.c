@@ -31,7 +31,7 @@ void seen_heaps_release(struct seen_heaps *s)
     *s = (struct seen_heaps){0};
 }
 
-static uint32_t find_number(const struct seen_heaps *s, uint64_t number)
+static uint32_t find_heap_number(const struct seen_heaps *s, uint64_t number)
 {
     uint32_t i;
     for (size_t at = INDEX_START; (i = index_next(&s->by_number, number, &at)) != INDEX_NONE;)
@@ -42,13 +42,13 @@ static uint32_t find_number(const struct seen_heaps *s, uint64_t number)
 
 uint32_t seen_heaps_find(const struct seen_heaps *s, uint64_t address)
 {
-    return find_number(s, address >> s->shift);
+    return find_heap_number(s, address >> s->shift);
 }
 
 /* Index of the heap, which may be new; UINT32_MAX without memory. */
 static uint32_t heap_index(struct seen_heaps *s, uint64_t number)
 {
-    uint32_t i = find_number(s, number);
+    uint32_t i = find_heap_number(s, number);
     if (i != UINT32_MAX)
         return i;
     i = s->count;
@@ -87,7 +87,7 @@ const struct seen_part *seen_heaps_part(const struct seen_heaps *s, uint64_t add
 }
 
 /* New memory joins the parts that it touches. */
-static bool add_part(struct seen_heaps *s, uint64_t start, uint64_t end)
+static bool add_heap_part(struct seen_heaps *s, uint64_t start, uint64_t end)
 {
     uint32_t first = part_above(s, start - 1), behind = first;
     struct seen_part part = {start, end, start};
@@ -113,7 +113,7 @@ bool seen_heaps_said(struct seen_heaps *s, uint64_t address, bool other, uint64_
     if (!other)
         return argument <= address || argument >> ARCH_ADDRESS_BITS ||
                address <= 2 * PINNED_HEADER_BYTES ||
-               add_part(s, address - 2 * PINNED_HEADER_BYTES, argument);
+               add_heap_part(s, address - 2 * PINNED_HEADER_BYTES, argument);
     const unsigned shift = MLW_HEAP_SHIFT(argument);
     if (shift < SHIFT_LEAST || shift > SHIFT_MOST || !(address >> shift))
         return true;
@@ -184,7 +184,7 @@ static void add_to_arena(struct pinned_arena *a, const struct pinned_heap *h)
     a->span_bytes += h->span_bytes;
 }
 
-static int by_value(const void *a, const void *b)
+static int compare_heap_values(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
@@ -197,7 +197,7 @@ static size_t list_arenas(const struct seen_heaps *s, uint64_t *list)
     for (uint32_t i = 0; i < s->count; i++)
         list[i] = s->of[i].arena ? s->of[i].arena : PINNED_ARENA_UNKNOWN;
     if (s->count)
-        qsort(list, s->count, sizeof *list, by_value);
+        qsort(list, s->count, sizeof *list, compare_heap_values);
     for (uint32_t i = 0; i < s->count; i++)
         if (!n || list[n - 1] != list[i])
             list[n++] = list[i];
@@ -210,7 +210,7 @@ static uint32_t arena_of(const struct seen_heaps *s, const uint64_t *list, size_
     if (heap == UINT32_MAX)
         return 0;
     const uint64_t arena = s->of[heap].arena ? s->of[heap].arena : PINNED_ARENA_UNKNOWN,
-                   *const at = bsearch(&arena, list, n, sizeof *list, by_value);
+                   *const at = bsearch(&arena, list, n, sizeof *list, compare_heap_values);
     return at ? (uint32_t)(at - list) + 1 : 0;
 }
 
@@ -259,7 +259,7 @@ static uint64_t pages_between(uint64_t begin, uint64_t end)
 }
 
 /* The bytes of a heap below a thread's cache, as far as there ever was a block. */
-static uint64_t held_of(const struct seen_heap *h)
+static uint64_t heap_held_bytes(const struct seen_heap *h)
 {
     return pages_between(h->begin, h->cache_end < h->end ? h->cache_end : h->end);
 }
@@ -270,7 +270,7 @@ uint64_t seen_heaps_empty(const struct seen_heaps *s, const struct pinned *p, ui
     *held_bytes = 0;
     for (uint32_t i = 0; i < s->count; i++) {
         bytes += pages_between(s->of[i].begin, s->of[i].end);
-        *held_bytes += held_of(&s->of[i]);
+        *held_bytes += heap_held_bytes(&s->of[i]);
     }
     for (size_t i = 0; i < p->count; i++) {
         const struct pinned_heap *h = &p->heaps[i];
@@ -278,7 +278,7 @@ uint64_t seen_heaps_empty(const struct seen_heaps *s, const struct pinned *p, ui
         if (seen == UINT32_MAX)
             continue;
         bytes -= pages_between(s->of[seen].begin, s->of[seen].end);
-        *held_bytes -= held_of(&s->of[seen]);
+        *held_bytes -= heap_held_bytes(&s->of[seen]);
     }
     return bytes;
 }

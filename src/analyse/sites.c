@@ -36,7 +36,7 @@ static bool frame_room(struct forest *f, size_t n)
 }
 
 /* The child `frame` of `parent`, made if it is new; 0 when memory ran out. */
-static uint32_t child(struct forest *f, uint32_t parent, uint32_t frame)
+static uint32_t forest_child(struct forest *f, uint32_t parent, uint32_t frame)
 {
     struct sites *s = f->s;
     const uint64_t hash = (uint64_t)parent << 32 | frame;
@@ -84,7 +84,7 @@ static int tip_of(struct forest *f, const struct trace_image *image,
             const bool last = !depth && !i; /* of what reads as no frame at all, one is kept */
             if (source->hidden && source->hidden(source->arg, ids[i]) && (t || !last))
                 continue;
-            t = child(f, t, ids[i]);
+            t = forest_child(f, t, ids[i]);
             if (!t)
                 return -1;
         }
@@ -98,8 +98,8 @@ static int tip_of(struct forest *f, const struct trace_image *image,
 
 /* The memory of the stacks behind i: their figures, the sites of their callers, and the
  * callees of these. */
-FETCHES look_ahead(const struct forest *f, const struct trace_image *image,
-                   struct model_stacks stacks, const uint32_t *known, uint32_t i)
+FETCHES sites_look_ahead(const struct forest *f, const struct trace_image *image,
+                         struct model_stacks stacks, const uint32_t *known, uint32_t i)
 {
     if (image->stacks - i < 3 * STACKS_AHEAD)
         return;
@@ -109,7 +109,7 @@ FETCHES look_ahead(const struct forest *f, const struct trace_image *image,
     __builtin_prefetch(&f->callees[f->first[known[trace_caller(image, i + STACKS_AHEAD)]]]);
 }
 
-static int by_order(const void *a, const void *b, void *arg)
+static int compare_site_order(const void *a, const void *b, void *arg)
 {
     const enum metric order = *(const enum metric *)arg;
     const struct site *x = a, *y = b;
@@ -128,10 +128,10 @@ static int by_order(const void *a, const void *b, void *arg)
 
 bool sites_before(const struct site *a, const struct site *b, enum metric by)
 {
-    return by_order(a, b, &by) < 0;
+    return compare_site_order(a, b, &by) < 0;
 }
 
-static void exchange(struct site *a, struct site *b)
+static void exchange_sites(struct site *a, struct site *b)
 {
     const struct site was = *a;
     *a = *b;
@@ -142,15 +142,15 @@ static void exchange(struct site *a, struct site *b)
 static void sink(struct site *heap, size_t n, size_t at, enum metric by)
 {
     for (size_t below; (below = 2 * at + 1) < n; at = below) {
-        below += below + 1 < n && by_order(&heap[below], &heap[below + 1], &by) < 0;
-        if (by_order(&heap[at], &heap[below], &by) >= 0)
+        below += below + 1 < n && compare_site_order(&heap[below], &heap[below + 1], &by) < 0;
+        if (compare_site_order(&heap[at], &heap[below], &by) >= 0)
             return;
-        exchange(&heap[at], &heap[below]);
+        exchange_sites(&heap[at], &heap[below]);
     }
 }
 
 /* Puts the first `top` to the front and in order. A heap of them has the last on top. */
-static void put_in_order(struct sites *s, uint64_t top, enum metric by)
+static void order_sites(struct sites *s, uint64_t top, enum metric by)
 {
     size_t n = s->count;
     if (top < n / 8) {
@@ -158,12 +158,12 @@ static void put_in_order(struct sites *s, uint64_t top, enum metric by)
         for (size_t i = n / 2; i-- > 0;)
             sink(s->items, n, i, by);
         for (size_t i = n; n && i < s->count; i++)
-            if (by_order(&s->items[i], &s->items[0], &by) < 0) {
-                exchange(&s->items[i], &s->items[0]);
+            if (compare_site_order(&s->items[i], &s->items[0], &by) < 0) {
+                exchange_sites(&s->items[i], &s->items[0]);
                 sink(s->items, n, 0, by);
             }
     }
-    qsort_r(s->items, n, sizeof *s->items, by_order, &by);
+    qsort_r(s->items, n, sizeof *s->items, compare_site_order, &by);
 }
 
 int sites_build(struct sites *s, const struct model *m, const struct frame_source *source,
@@ -188,7 +188,7 @@ int sites_build_top(struct sites *s, const struct model *m, const struct frame_s
         goto no_memory;
     for (uint32_t i = 0; i <= image->stacks; i++) {
         const struct model_stack *of = model_stack_of(stacks, i);
-        look_ahead(&f, image, stacks, known, i);
+        sites_look_ahead(&f, image, stacks, known, i);
         if (!model_stack_counts(of))
             continue;
         uint32_t tip;
@@ -208,7 +208,7 @@ int sites_build_top(struct sites *s, const struct model *m, const struct frame_s
     free(path);
     free(site_of);
     forest_release(&f);
-    put_in_order(s, top, by);
+    order_sites(s, top, by);
     return 0;
 no_memory:
     free(known);

@@ -10,7 +10,8 @@
 
 enum { SUPPRESSIONS_BYTES_MAX = 64 << 20 };
 
-static int add(struct suppressions *s, const char *pattern, bool whole_stack, unsigned line)
+static int add_suppression(struct suppressions *s, const char *pattern, bool whole_stack,
+                           unsigned line)
 {
     struct suppression *items = realloc(s->items, (s->count + 1) * sizeof *items);
     char *copy = strdup(pattern);
@@ -57,7 +58,7 @@ int suppressions_read(struct suppressions *s, const char *path, struct error *er
         else if (!*pattern)
             status = error_set(err, ERROR_FORMAT, "%s:%u: no pattern behind %.*s", path, line,
                                (int)(pattern - p), p);
-        else if (add(s, pattern, whole_stack, line))
+        else if (add_suppression(s, pattern, whole_stack, line))
             status = error_memory(err);
     }
     free(all);

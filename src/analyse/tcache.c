@@ -107,7 +107,7 @@ void tcache_free(struct tcache *t)
 }
 
 /* The list for chunks of that size; BINS: too large for any. */
-static unsigned bin_of(const struct tcache *t, uint64_t usable_bytes)
+static unsigned tcache_bin(const struct tcache *t, uint64_t usable_bytes)
 {
     const uint64_t chunk = usable_bytes + 8;
     return chunk < SMALLEST || chunk > t->most_bytes ? BINS : (unsigned)((chunk - 17) / ALIGNMENT);
@@ -116,7 +116,7 @@ static unsigned bin_of(const struct tcache *t, uint64_t usable_bytes)
 void tcache_allocated(struct tcache *t, uint32_t thread, unsigned op, uint64_t address,
                       uint64_t usable_bytes)
 {
-    const unsigned number = bin_of(t, usable_bytes);
+    const unsigned number = tcache_bin(t, usable_bytes);
     struct cache *c = thread < t->image->thread_count ? t->caches[thread] : NULL;
     if (!c || number == BINS)
         return;
@@ -133,7 +133,7 @@ void tcache_allocated(struct tcache *t, uint32_t thread, unsigned op, uint64_t a
 
 bool tcache_freed(struct tcache *t, uint32_t thread, const struct tcache_chunk *chunk)
 {
-    const unsigned number = bin_of(t, chunk->usable_bytes);
+    const unsigned number = tcache_bin(t, chunk->usable_bytes);
     if (number == BINS || thread >= t->image->thread_count || chunk->path & MLW_PATH_MMAPPED)
         return true;
     struct cache **c = &t->caches[thread];
@@ -148,7 +148,7 @@ bool tcache_freed(struct tcache *t, uint32_t thread, const struct tcache_chunk *
     return true;
 }
 
-static bool lives(const struct tcache *t, uint32_t thread, uint64_t time_ns)
+static bool cache_lives(const struct tcache *t, uint32_t thread, uint64_t time_ns)
 {
     const struct trace_thread *of = &t->image->threads[thread];
     return t->caches[thread] && !(of->ended && of->end_ns < time_ns);
@@ -158,7 +158,7 @@ size_t tcache_count(const struct tcache *t, uint64_t time_ns)
 {
     size_t n = 0;
     for (uint32_t i = 0; i < t->image->thread_count; i++)
-        for (unsigned bin = 0; lives(t, i, time_ns) && bin < BINS; bin++)
+        for (unsigned bin = 0; cache_lives(t, i, time_ns) && bin < BINS; bin++)
             n += t->caches[i]->bin[bin].count;
     return n;
 }
@@ -167,7 +167,7 @@ void tcache_list(const struct tcache *t, uint64_t time_ns, struct tcache_chunk *
 {
     size_t n = 0;
     for (uint32_t i = 0; i < t->image->thread_count; i++)
-        for (unsigned bin = 0; lives(t, i, time_ns) && bin < BINS; bin++)
+        for (unsigned bin = 0; cache_lives(t, i, time_ns) && bin < BINS; bin++)
             for (size_t k = 0; k < t->caches[i]->bin[bin].count; k++)
                 list[n++] = t->caches[i]->bin[bin].chunk[k];
 }

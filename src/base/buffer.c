@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Makes room for `more` bytes and a NUL. Returns false, and fails the buffer, when it cannot. */
-static bool reserve(struct buffer *b, size_t more)
+static bool buffer_make_room(struct buffer *b, size_t more)
 {
     if (b->failed)
         return false;
@@ -33,7 +33,7 @@ static bool reserve(struct buffer *b, size_t more)
 
 void buffer_append(struct buffer *b, const void *data, size_t size_bytes)
 {
-    if (!reserve(b, size_bytes))
+    if (!buffer_make_room(b, size_bytes))
         return;
     if (size_bytes)
         memcpy(b->data + b->size_bytes, data, size_bytes);
@@ -43,7 +43,7 @@ void buffer_append(struct buffer *b, const void *data, size_t size_bytes)
 
 char *buffer_room(struct buffer *b, size_t n)
 {
-    return reserve(b, n) ? b->data + b->size_bytes : NULL;
+    return buffer_make_room(b, n) ? b->data + b->size_bytes : NULL;
 }
 
 void buffer_append_text(struct buffer *b, const char *text)
@@ -60,7 +60,7 @@ void buffer_vprintf(struct buffer *b, const char *format, va_list ap)
     int n = vsnprintf(NULL, 0, format, ap);
     if (n < 0)
         b->failed = true;
-    else if (reserve(b, (size_t)n)) {
+    else if (buffer_make_room(b, (size_t)n)) {
         vsnprintf(b->data + b->size_bytes, (size_t)n + 1, format, again);
         b->size_bytes += (size_t)n;
     }

@@ -69,15 +69,16 @@ void cmdline_append(struct buffer *b, const char *exe, const char *const *comman
     }
 }
 
-static bool is_of(const char *comm, const char *path)
+static bool comm_is_of_path(const char *comm, const char *path)
 {
     return path && !strncmp(comm, path_base_name(path), CMDLINE_COMM_BYTES - 1);
 }
 
 bool cmdline_is_renamed(const char *comm, const char *exe, const char *const *command)
 {
-    return comm && *comm && !is_of(comm, exe) && !is_of(comm, command ? command[0] : NULL) &&
-           !is_of(comm, command && command[0] ? command[1] : NULL);
+    return comm && *comm && !comm_is_of_path(comm, exe) &&
+           !comm_is_of_path(comm, command ? command[0] : NULL) &&
+           !comm_is_of_path(comm, command && command[0] ? command[1] : NULL);
 }
 
 void cmdline_append_comm(struct buffer *b, const char *exe, const char *const *command,

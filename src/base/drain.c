@@ -19,7 +19,7 @@ struct drain {
     bool stop;
 };
 
-static void *run(void *arg)
+static void *run_drain(void *arg)
 {
     struct drain *d = arg;
     pthread_mutex_lock(&d->lock);
@@ -39,7 +39,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void release(struct drain *d)
+static void release_drain(struct drain *d)
 {
     pthread_mutex_destroy(&d->lock);
     pthread_cond_destroy(&d->filled);
@@ -65,17 +65,17 @@ struct drain *drain_open(unsigned parts, drain_take *take, void *arg)
     sigdelset(&all, SIGPIPE);
     sigdelset(&all, SIGXFSZ);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&d->thread, NULL, run, d);
+    const int failed = pthread_create(&d->thread, NULL, run_drain, d);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) {
-        release(d);
+        release_drain(d);
         return NULL;
     }
     return d;
 }
 
 /* Under the lock. */
-static void give(struct drain *d)
+static void hand_over_buffer(struct drain *d)
 {
     if (!d->held)
         return;
@@ -87,7 +87,7 @@ static void give(struct drain *d)
 unsigned drain_next(struct drain *d)
 {
     pthread_mutex_lock(&d->lock);
-    give(d);
+    hand_over_buffer(d);
     while (d->last - d->first == d->parts)
         pthread_cond_wait(&d->emptied, &d->lock);
     const unsigned part = (unsigned)(d->last % d->parts);
@@ -101,10 +101,10 @@ void drain_close(struct drain *d)
     if (!d)
         return;
     pthread_mutex_lock(&d->lock);
-    give(d);
+    hand_over_buffer(d);
     d->stop = true;
     pthread_cond_signal(&d->filled);
     pthread_mutex_unlock(&d->lock);
     pthread_join(d->thread, NULL);
-    release(d);
+    release_drain(d);
 }

@@ -19,9 +19,9 @@ int error_set(struct error *e, enum error_kind kind, const char *format, ...)
 }
 
 /* `: ` and what follows, as far as there is room. */
-static void append(struct error *e, size_t n, const char *format, ...)
+static void append_format(struct error *e, size_t n, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static void append(struct error *e, size_t n, const char *format, ...)
+static void append_format(struct error *e, size_t n, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
@@ -52,7 +52,7 @@ int error_system(struct error *e, const char *format, ...)
     va_start(ap, format);
     size_t n = text_format(e->text, sizeof e->text, format, ap);
     va_end(ap);
-    append(e, n, ": %s", strerror(saved));
+    append_format(e, n, ": %s", strerror(saved));
     errno = saved;
     return -1;
 }
@@ -65,6 +65,6 @@ int error_prefix(struct error *e, const char *format, ...)
     va_start(ap, format);
     size_t n = text_format(e->text, sizeof e->text, format, ap);
     va_end(ap);
-    append(e, n, ": %s", old);
+    append_format(e, n, ": %s", old);
     return -1;
 }

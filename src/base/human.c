@@ -13,7 +13,7 @@ struct decimal {
     const char *rest; /* the first character that is not of the number */
 };
 
-static bool parse_decimal(const char *text, struct decimal *d)
+static bool human_parse_decimal(const char *text, struct decimal *d)
 {
     *d = (struct decimal){.rest = text};
     const char *p = text;
@@ -52,7 +52,7 @@ static bool scale(const struct decimal *d, uint64_t unit, uint64_t *result)
 bool human_parse_count(const char *text, uint64_t *count)
 {
     struct decimal d;
-    if (!parse_decimal(text, &d) || d.has_fraction || *d.rest)
+    if (!human_parse_decimal(text, &d) || d.has_fraction || *d.rest)
         return false;
     *count = d.whole;
     return true;
@@ -62,7 +62,7 @@ bool human_parse_size(const char *text, uint64_t *size_bytes)
 {
     static const char letters[] = "KMGTP";
     struct decimal d;
-    if (!parse_decimal(text, &d))
+    if (!human_parse_decimal(text, &d))
         return false;
     uint64_t unit = 1;
     const char *p = d.rest;
@@ -89,7 +89,7 @@ bool human_parse_duration(const char *text, uint64_t *duration_ns)
     } units[] = {{"", 1000000000},  {"ns", 1},          {"us", 1000},        {"ms", 1000000},
                  {"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000}};
     struct decimal d;
-    if (!parse_decimal(text, &d))
+    if (!human_parse_decimal(text, &d))
         return false;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (!strcmp(d.rest, units[i].name))

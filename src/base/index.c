@@ -5,7 +5,7 @@
 
 enum { FIRST_ROOM = 64 };
 
-static void put(struct index *x, struct index_entry e)
+static void index_put_entry(struct index *x, struct index_entry e)
 {
     size_t i = e.hash & (x->room - 1);
     while (x->entries[i].number_1)
@@ -13,7 +13,7 @@ static void put(struct index *x, struct index_entry e)
     x->entries[i] = e;
 }
 
-static bool grow(struct index *x)
+static bool index_grow(struct index *x)
 {
     if (x->room > SIZE_MAX / 2 / sizeof *x->entries)
         return false;
@@ -23,7 +23,7 @@ static bool grow(struct index *x)
         return false;
     for (size_t i = 0; i < x->room; i++)
         if (x->entries[i].number_1)
-            put(&wider, x->entries[i]);
+            index_put_entry(&wider, x->entries[i]);
     free(x->entries);
     *x = wider;
     return true;
@@ -31,9 +31,9 @@ static bool grow(struct index *x)
 
 bool index_add(struct index *x, uint64_t hash, uint32_t number)
 {
-    if (number == INDEX_NONE || ((x->count + 1) * 2 > x->room && !grow(x)))
+    if (number == INDEX_NONE || ((x->count + 1) * 2 > x->room && !index_grow(x)))
         return false;
-    put(x, (struct index_entry){index_fold(hash), number + 1});
+    index_put_entry(x, (struct index_entry){index_fold(hash), number + 1});
     x->count++;
     return true;
 }

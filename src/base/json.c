@@ -28,43 +28,46 @@ void json_quote(struct buffer *b, const char *s)
     buffer_append_char(b, '"');
 }
 
-static void put(struct json *j, const char *s, size_t n) { fwrite_unlocked(s, 1, n, j->out); }
-
-static void quote(struct json *j, const char *s)
+static void json_put_bytes(struct json *j, const char *s, size_t n)
 {
-    put(j, "\"", 1);
+    fwrite_unlocked(s, 1, n, j->out);
+}
+
+static void json_quote_bytes(struct json *j, const char *s)
+{
+    json_put_bytes(j, "\"", 1);
     while (*s) {
         size_t n = 0;
         while (plain(s[n]))
             n++;
-        put(j, s, n);
+        json_put_bytes(j, s, n);
         s += n;
         if (*s) {
             struct text_shown c;
             s += text_shown_json(s, &c);
-            put(j, c.text, c.bytes);
+            json_put_bytes(j, c.text, c.bytes);
         }
     }
-    put(j, "\"", 1);
+    json_put_bytes(j, "\"", 1);
 }
 
-static void begin(struct json *j, const char *key, bool line)
+static void json_begin_item(struct json *j, const char *key, bool line)
 {
     uint64_t bit = (uint64_t)1 << (j->depth & 63);
     if (j->depth && (j->filled & bit))
-        put(j, ",", 1);
+        json_put_bytes(j, ",", 1);
     j->filled |= bit;
     if (line && j->depth && !j->one_line)
-        put(j, "\n", 1);
+        json_put_bytes(j, "\n", 1);
     if (key) {
-        quote(j, key);
-        put(j, ":", 1);
+        json_quote_bytes(j, key);
+        json_put_bytes(j, ":", 1);
     }
 }
 
 static void open_level(struct json *j, const char *bracket)
 {
-    put(j, bracket, 1);
+    json_put_bytes(j, bracket, 1);
     j->depth++;
     uint64_t bit = (uint64_t)1 << (j->depth & 63);
     j->filled &= ~bit;
@@ -73,35 +76,35 @@ static void open_level(struct json *j, const char *bracket)
 
 void json_open_object(struct json *j, const char *key)
 {
-    begin(j, key, !key);
+    json_begin_item(j, key, !key);
     open_level(j, "{");
 }
 
 void json_close_object(struct json *j)
 {
-    put(j, "}", 1);
+    json_put_bytes(j, "}", 1);
     j->depth--;
 }
 
 void json_open_array(struct json *j, const char *key)
 {
-    begin(j, key, false);
+    json_begin_item(j, key, false);
     open_level(j, "[");
 }
 
 void json_close_array(struct json *j)
 {
-    put(j, "]", 1);
+    json_put_bytes(j, "]", 1);
     j->depth--;
 }
 
 /* By hand, and with the comma before it: a page has millions of numbers. */
-static void number(struct json *j, const char *key, uint64_t value, bool negative)
+static void json_put_number(struct json *j, const char *key, uint64_t value, bool negative)
 {
     char text[24], *p = text + sizeof text;
     const uint64_t bit = (uint64_t)1 << (j->depth & 63);
     if (key)
-        begin(j, key, false);
+        json_begin_item(j, key, false);
     do {
         *--p = (char)('0' + value % 10);
         value /= 10;
@@ -111,26 +114,29 @@ static void number(struct json *j, const char *key, uint64_t value, bool negativ
     if (!key && j->depth && j->filled & bit)
         *--p = ',';
     j->filled |= bit;
-    put(j, p, (size_t)(text + sizeof text - p));
+    json_put_bytes(j, p, (size_t)(text + sizeof text - p));
 }
 
-void json_number(struct json *j, const char *key, uint64_t value) { number(j, key, value, false); }
+void json_number(struct json *j, const char *key, uint64_t value)
+{
+    json_put_number(j, key, value, false);
+}
 
 void json_signed(struct json *j, const char *key, int64_t value)
 {
-    number(j, key, value < 0 ? -(uint64_t)value : (uint64_t)value, value < 0);
+    json_put_number(j, key, value < 0 ? -(uint64_t)value : (uint64_t)value, value < 0);
 }
 
 void json_bool(struct json *j, const char *key, bool value)
 {
-    begin(j, key, false);
-    put(j, value ? "true" : "false", value ? 4 : 5);
+    json_begin_item(j, key, false);
+    json_put_bytes(j, value ? "true" : "false", value ? 4 : 5);
 }
 
 void json_null(struct json *j, const char *key)
 {
-    begin(j, key, false);
-    put(j, "null", 4);
+    json_begin_item(j, key, false);
+    json_put_bytes(j, "null", 4);
 }
 
 void json_text(struct json *j, const char *key, const char *text)
@@ -139,8 +145,8 @@ void json_text(struct json *j, const char *key, const char *text)
         json_null(j, key);
         return;
     }
-    begin(j, key, false);
-    quote(j, text);
+    json_begin_item(j, key, false);
+    json_quote_bytes(j, text);
 }
 
 void json_address(struct json *j, const char *key, uint64_t address)
@@ -152,19 +158,19 @@ void json_address(struct json *j, const char *key, uint64_t address)
 
 void json_bytes(struct json *j, const char *key, const uint8_t *data, size_t n)
 {
-    begin(j, key, false);
-    put(j, "\"", 1);
+    json_begin_item(j, key, false);
+    json_put_bytes(j, "\"", 1);
     for (size_t i = 0; i < n; i++) {
         char text[4];
-        put(j, text, (size_t)snprintf(text, sizeof text, "%02x", data[i]));
+        json_put_bytes(j, text, (size_t)snprintf(text, sizeof text, "%02x", data[i]));
     }
-    put(j, "\"", 1);
+    json_put_bytes(j, "\"", 1);
 }
 
 void json_raw(struct json *j, const char *key, const char *text, size_t n)
 {
-    begin(j, key, false);
-    put(j, text, n);
+    json_begin_item(j, key, false);
+    json_put_bytes(j, text, n);
 }
 
 void json_close_to(struct json *j, unsigned depth)
@@ -188,4 +194,4 @@ void json_begin(struct json *j)
     json_schema(j);
 }
 
-void json_end(struct json *j) { put(j, "\n", 1); }
+void json_end(struct json *j) { json_put_bytes(j, "\n", 1); }

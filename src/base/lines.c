@@ -23,14 +23,14 @@ int lines_open(struct lines *l, FILE *out, unsigned threads)
     return l->text ? 0 : -1;
 }
 
-static void write_out(struct lines *l, unsigned part)
+static void lines_write_part(struct lines *l, unsigned part)
 {
     if (!atomic_load_explicit(&l->cause, memory_order_relaxed) &&
         fwrite_unlocked(l->parts[part], 1, l->part_bytes[part], l->out) != l->part_bytes[part])
         atomic_store_explicit(&l->cause, errno ? errno : EIO, memory_order_relaxed);
 }
 
-static void take(void *arg, unsigned part) { write_out(arg, part); }
+static void lines_take_part(void *arg, unsigned part) { lines_write_part(arg, part); }
 
 /* The thread begins with the first buffer that is full: little text needs none. */
 static bool begin_beside(struct lines *l)
@@ -39,7 +39,7 @@ static bool begin_beside(struct lines *l)
     for (unsigned i = 1; i < LINES_PARTS; i++)
         if (!l->parts[i] && !(l->parts[i] = malloc(LINES_BYTES)))
             return false;
-    l->drain = drain_open(LINES_PARTS, take, l);
+    l->drain = drain_open(LINES_PARTS, lines_take_part, l);
     if (l->drain)
         l->part = drain_next(l->drain); /* the first, which `text` is */
     return l->drain;
@@ -52,7 +52,7 @@ void lines_flush(struct lines *l)
     l->part_bytes[l->part] = l->used;
     l->used = 0;
     if (!l->drain && !(l->beside && begin_beside(l))) {
-        write_out(l, l->part);
+        lines_write_part(l, l->part);
         return;
     }
     l->part = drain_next(l->drain);

@@ -36,7 +36,7 @@ static bool do_one(struct pieces *p)
     return true;
 }
 
-static void *run(void *arg)
+static void *run_pieces(void *arg)
 {
     struct pieces *p = arg;
     pthread_mutex_lock(&p->lock);
@@ -66,7 +66,7 @@ struct pieces *pieces_open(unsigned places, unsigned helpers, uint64_t count, pi
         pieces_close(p);
         return NULL;
     }
-    while (p->helpers < helpers && !thread_start(&p->threads[p->helpers], run, p))
+    while (p->helpers < helpers && !thread_start(&p->threads[p->helpers], run_pieces, p))
         p->helpers++;
     return p;
 }

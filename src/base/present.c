@@ -17,7 +17,7 @@ enum {
 
 #define PAGES_SCAN _IOWR('f', 16, struct present_scan)
 
-static uint64_t page_bytes(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
+static uint64_t present_page_bytes(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
 
 int present_ask(int fd, struct present_scan *s)
 {
@@ -29,7 +29,7 @@ int present_ask(int fd, struct present_scan *s)
 }
 
 /* How many ranges of at most one were found; -1. */
-static int scan(int fd, uint64_t at, uint64_t end, struct present_range *found)
+static int scan_pagemap(int fd, uint64_t at, uint64_t end, struct present_range *found)
 {
     struct present_scan s = {.start = at,
                              .end = end,
@@ -44,10 +44,10 @@ static int scan(int fd, uint64_t at, uint64_t end, struct present_range *found)
 
 bool present_open(struct present *p, pid_t pid)
 {
-    const uint64_t page = page_bytes();
+    const uint64_t page = present_page_bytes();
     struct present_range found;
     *p = (struct present){.fd = proc_open(pid, "pagemap"), .left = PRESENT_PAGES_MOST};
-    p->scans = p->fd >= 0 && scan(p->fd, page, 2 * page, &found) >= 0;
+    p->scans = p->fd >= 0 && scan_pagemap(p->fd, page, 2 * page, &found) >= 0;
     return p->fd >= 0;
 }
 
@@ -71,7 +71,7 @@ static bool may_ask(struct present *p, uint64_t pages)
 static enum present_found next_entry(struct present *p, uint64_t at, uint64_t end, uint64_t *from,
                                      uint64_t *to)
 {
-    const uint64_t page = page_bytes();
+    const uint64_t page = present_page_bytes();
     uint64_t entries[ENTRIES_AT_ONCE];
     bool begun = false;
     for (size_t most = ENTRIES_AT_FIRST; at < end;
@@ -115,7 +115,7 @@ enum present_found present_next(struct present *p, uint64_t at, uint64_t end, ui
         return PRESENT_NONE;
     if (!p->scans)
         return next_entry(p, at, end, from, to);
-    const int n = scan(p->fd, at, end, &found);
+    const int n = scan_pagemap(p->fd, at, end, &found);
     if (n < 0)
         return PRESENT_UNKNOWN;
     *from = n ? found.start : end;
@@ -126,7 +126,7 @@ enum present_found present_next(struct present *p, uint64_t at, uint64_t end, ui
 bool present_all(const struct present *p, uint64_t at, uint64_t bytes)
 {
     enum { AT_ONCE = 64 };
-    const uint64_t page = page_bytes(), end = at + bytes;
+    const uint64_t page = present_page_bytes(), end = at + bytes;
     uint64_t entries[AT_ONCE];
     if (p->fd < 0)
         return false;

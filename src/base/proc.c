@@ -13,7 +13,7 @@
 
 enum { PATH_BYTES = 128 };
 
-static void path_of(pid_t pid, const char *name, char path[PATH_BYTES])
+static void proc_path(pid_t pid, const char *name, char path[PATH_BYTES])
 {
     if (pid)
         snprintf(path, PATH_BYTES, "/proc/%d/%s", (int)pid, name);
@@ -24,7 +24,7 @@ static void path_of(pid_t pid, const char *name, char path[PATH_BYTES])
 int proc_open(pid_t pid, const char *name)
 {
     char path[PATH_BYTES];
-    path_of(pid, name, path);
+    proc_path(pid, name, path);
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
@@ -62,7 +62,7 @@ static int open_of_another(int process, const char *name)
 int proc_open_memory(pid_t pid, const char *name)
 {
     char path[PATH_BYTES];
-    path_of(pid, ".", path);
+    proc_path(pid, ".", path);
     int process = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (process < 0)
         return -1;
@@ -78,14 +78,14 @@ int proc_open_memory(pid_t pid, const char *name)
 FILE *proc_stream(pid_t pid, const char *name)
 {
     char path[PATH_BYTES];
-    path_of(pid, name, path);
+    proc_path(pid, name, path);
     return fopen(path, "re");
 }
 
 ssize_t proc_link(pid_t pid, const char *name, char *to, size_t room)
 {
     char path[PATH_BYTES];
-    path_of(pid, name, path);
+    proc_path(pid, name, path);
     ssize_t n = readlink(path, to, room - 1);
     to[n > 0 ? n : 0] = 0;
     return n;
@@ -124,7 +124,7 @@ size_t proc_called(pid_t pid, char *arguments, size_t room, char *comm, size_t c
 /* ---- maps ---- */
 
 /* A hexadecimal number and the character behind it. */
-static bool hex(char **at, char behind, uint64_t *value)
+static bool parse_hex(char **at, char behind, uint64_t *value)
 {
     char *end = *at;
     if (**at == ' ' || **at == '-' || **at == '+')
@@ -141,12 +141,14 @@ bool proc_mapping_parse(char *line, struct proc_mapping *m)
     uint64_t major, minor;
     char *at = line, *end;
     line[strcspn(line, "\n")] = 0;
-    if (!hex(&at, '-', &m->start) || !hex(&at, ' ', &m->end) || strlen(at) < 5 || at[4] != ' ')
+    if (!parse_hex(&at, '-', &m->start) || !parse_hex(&at, ' ', &m->end) || strlen(at) < 5 ||
+        at[4] != ' ')
         return false;
     memcpy(m->mode, at, 4);
     m->mode[4] = 0;
     at += 5;
-    if (!hex(&at, ' ', &m->offset) || !hex(&at, ':', &major) || !hex(&at, ' ', &minor))
+    if (!parse_hex(&at, ' ', &m->offset) || !parse_hex(&at, ':', &major) ||
+        !parse_hex(&at, ' ', &minor))
         return false;
     m->device = makedev((unsigned)major, (unsigned)minor);
     m->inode = strtoull(at, &end, 10);

@@ -20,7 +20,7 @@ struct ring {
     bool stop;
 };
 
-static void *run(void *arg)
+static void *run_ring(void *arg)
 {
     struct ring *r = arg;
     for (bool more = true; more;) {
@@ -41,7 +41,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void release(struct ring *r)
+static void release_ring(struct ring *r)
 {
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->filled);
@@ -61,8 +61,8 @@ struct ring *ring_open(unsigned parts, ring_fill *fill, ring_help *help, void *a
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->filled, NULL);
     pthread_cond_init(&r->emptied, NULL);
-    if (thread_start(&r->thread, run, r)) {
-        release(r);
+    if (thread_start(&r->thread, run_ring, r)) {
+        release_ring(r);
         return NULL;
     }
     return r;
@@ -102,5 +102,5 @@ void ring_close(struct ring *r)
     pthread_cond_signal(&r->emptied);
     pthread_mutex_unlock(&r->lock);
     pthread_join(r->thread, NULL);
-    release(r);
+    release_ring(r);
 }

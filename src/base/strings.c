@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 
-static uint64_t hash(const unsigned char *p, size_t n)
+static uint64_t hash_bytes_of(const unsigned char *p, size_t n)
 {
     uint64_t h = n * 0x9e3779b97f4a7c15u;
     for (; n >= 8; n -= 8, p += 8) {
@@ -23,7 +23,7 @@ static uint64_t hash(const unsigned char *p, size_t n)
 uint32_t strings_id(struct strings *s, const void *data, size_t n, bool *fresh)
 {
     *fresh = false;
-    const uint64_t h = hash(data, n);
+    const uint64_t h = hash_bytes_of(data, n);
     uint32_t i;
     for (size_t at = INDEX_START; (i = index_next(&s->index, h, &at)) != INDEX_NONE;) {
         const struct strings_entry *e = &s->entries[i];

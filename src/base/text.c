@@ -57,7 +57,7 @@ static void write_escape(struct text_shown *out, const char *format, uint32_t co
     out->escaped = true;
 }
 
-static size_t shown(const char *s, size_t most, struct text_shown *out)
+static size_t text_show_bytes(const char *s, size_t most, struct text_shown *out)
 {
     uint32_t code;
     const size_t n = utf8(s, most, &code);
@@ -92,7 +92,10 @@ const char *text_utf8_only(struct buffer *copy, const char *text)
     return buffer_text(copy);
 }
 
-size_t text_shown(const char *s, struct text_shown *out) { return shown(s, SIZE_MAX, out); }
+size_t text_shown(const char *s, struct text_shown *out)
+{
+    return text_show_bytes(s, SIZE_MAX, out);
+}
 
 static size_t shown_json(const char *s, bool quoted, struct text_shown *out)
 {
@@ -137,7 +140,7 @@ struct sink { /* one of the three */
     bool full;
 };
 
-static void put(struct sink *to, const char *s, size_t n)
+static void sink_put(struct sink *to, const char *s, size_t n)
 {
     if (to->file)
         fwrite_unlocked(s, 1, n, to->file);
@@ -159,30 +162,30 @@ static void put_own(struct sink *to, const char *s, size_t n)
         uint32_t code;
         size_t one = utf8(s + i, n - i, &code);
         one = one ? one : 1;
-        put(to, s + i, one);
+        sink_put(to, s + i, one);
         i += one;
     }
     if (to->file || to->buffer)
-        put(to, s, n);
+        sink_put(to, s, n);
 }
 
-static void put_text(struct sink *to, const char *s, size_t n)
+static void sink_put_text(struct sink *to, const char *s, size_t n)
 {
     struct text_shown c;
-    for (size_t i = 0; i < n; put(to, c.text, c.bytes))
-        i += shown(s + i, n - i, &c);
+    for (size_t i = 0; i < n; sink_put(to, c.text, c.bytes))
+        i += text_show_bytes(s + i, n - i, &c);
 }
 
 void text_append(struct buffer *b, const char *s)
 {
     struct sink to = {.buffer = b};
-    put_text(&to, s, strlen(s));
+    sink_put_text(&to, s, strlen(s));
 }
 
 void text_put(FILE *out, const char *s)
 {
     struct sink to = {.file = out};
-    put_text(&to, s, strlen(s));
+    sink_put_text(&to, s, strlen(s));
 }
 
 void text_put_json(FILE *out, const char *json)
@@ -209,7 +212,7 @@ struct conversion {
     char letter;
 };
 
-static int number(const char **at, struct arguments *a)
+static int take_format_number(const char **at, struct arguments *a)
 {
     if (**at == '*') {
         ++*at;
@@ -222,7 +225,7 @@ static int number(const char **at, struct arguments *a)
 }
 
 /* Takes what stands after a '%'; returns what follows it. */
-static const char *take(const char *at, struct arguments *a, struct conversion *c)
+static const char *take_conversion(const char *at, struct arguments *a, struct conversion *c)
 {
     char *to = c->spec;
     *c = (struct conversion){.precision = -1};
@@ -233,7 +236,7 @@ static const char *take(const char *at, struct arguments *a, struct conversion *
             *to++ = *at;
     }
     if (*at == '*' || (*at >= '0' && *at <= '9'))
-        c->width = number(&at, a);
+        c->width = take_format_number(&at, a);
     if (c->width < 0) {
         c->left = true;
         *to++ = '-';
@@ -241,7 +244,7 @@ static const char *take(const char *at, struct arguments *a, struct conversion *
     }
     if (*at == '.') {
         at++;
-        c->precision = number(&at, a);
+        c->precision = take_format_number(&at, a);
     }
     memcpy(to, "*.*", 3);
     to += 3;
@@ -256,7 +259,7 @@ static const char *take(const char *at, struct arguments *a, struct conversion *
 static void pad(struct sink *to, int n)
 {
     while (n-- > 0)
-        put(to, " ", 1);
+        sink_put(to, " ", 1);
 }
 
 static void put_string(struct sink *to, const struct conversion *c, const char *s, size_t bytes)
@@ -264,17 +267,17 @@ static void put_string(struct sink *to, const struct conversion *c, const char *
     struct text_shown one;
     size_t columns = 0;
     for (size_t i = 0; i < bytes; columns += one.columns)
-        i += shown(s + i, bytes - i, &one);
+        i += text_show_bytes(s + i, bytes - i, &one);
     const int blanks = columns < (size_t)c->width ? c->width - (int)columns : 0;
     if (!c->left)
         pad(to, blanks);
-    put_text(to, s, bytes);
+    sink_put_text(to, s, bytes);
     if (c->left)
         pad(to, blanks);
 }
 
 /* A number: the C library knows how, and its text is ASCII. */
-static void put_number(struct sink *to, const struct conversion *c, struct arguments *a)
+static void sink_put_number(struct sink *to, const struct conversion *c, struct arguments *a)
 {
     char text[512];
     int n;
@@ -295,11 +298,11 @@ static void put_number(struct sink *to, const struct conversion *c, struct argum
 #undef WRITE
 #pragma GCC diagnostic pop
     if (n > 0)
-        put(to, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+        sink_put(to, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
 /* Of a precision: a character that it cuts is left out. */
-static size_t length_of(const char *s, int precision)
+static size_t precise_length(const char *s, int precision)
 {
     if (precision < 0)
         return strlen(s);
@@ -317,19 +320,19 @@ static size_t length_of(const char *s, int precision)
     return n;
 }
 
-static void convert(struct sink *to, const struct conversion *c, struct arguments *a)
+static void sink_convert(struct sink *to, const struct conversion *c, struct arguments *a)
 {
     if (c->letter == 's' && !c->length) {
         const char *s = va_arg(a->list, const char *);
         s = s ? s : "(null)";
-        put_string(to, c, s, length_of(s, c->precision));
+        put_string(to, c, s, precise_length(s, c->precision));
     } else if (c->letter == 'c') {
         const char one = (char)va_arg(a->list, int);
         put_string(to, c, &one, 1);
     } else if (c->letter == '%') {
-        put(to, "%", 1);
+        sink_put(to, "%", 1);
     } else if (c->letter && strchr("diouxXeEfFgGaAp", c->letter)) {
-        put_number(to, c, a);
+        sink_put_number(to, c, a);
     } else {
         abort(); /* a format of ours that this does not know */
     }
@@ -345,8 +348,8 @@ static void format_into(struct sink *to, const char *format, va_list ap)
         format += plain;
         if (*format) {
             struct conversion c;
-            format = take(format + 1, &a, &c);
-            convert(to, &c, &a);
+            format = take_conversion(format + 1, &a, &c);
+            sink_convert(to, &c, &a);
         }
     }
     va_end(a.list);

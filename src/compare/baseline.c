@@ -26,7 +26,7 @@ static void make_folders(char *path)
         }
 }
 
-static int write_document(const char *path, json_object *document, struct error *err)
+static int write_baseline(const char *path, json_object *document, struct error *err)
 {
     struct trust_whole whole;
     if (trust_whole_open(&whole, path, err))
@@ -37,7 +37,7 @@ static int write_document(const char *path, json_object *document, struct error 
     return trust_whole_close(&whole, !status, err) ? -1 : status;
 }
 
-static int path_of(const char *name, struct buffer *b, struct error *err)
+static int baseline_path(const char *name, struct buffer *b, struct error *err)
 {
     if (strchr(name, '/')) {
         buffer_append_text(b, name);
@@ -59,11 +59,11 @@ static int path_of(const char *name, struct buffer *b, struct error *err)
 int baseline_save(const char *name, json_object *document, struct error *err)
 {
     struct buffer path = {0};
-    int failed = path_of(name, &path, err);
+    int failed = baseline_path(name, &path, err);
     if (!failed && !strchr(name, '/'))
         make_folders(path.data);
     if (!failed)
-        failed = write_document(buffer_text(&path), document, err);
+        failed = write_baseline(buffer_text(&path), document, err);
     buffer_release(&path);
     return failed;
 }
@@ -72,7 +72,7 @@ json_object *baseline_load(const char *name, struct error *err)
 {
     struct buffer path = {0};
     json_object *document = NULL;
-    if (!path_of(name, &path, err)) {
+    if (!baseline_path(name, &path, err)) {
         document = document_read(buffer_text(&path), err);
         if (!document && err->kind == ERROR_SYSTEM)
             error_set(err, ERROR_USAGE, "there is no baseline '%s' (%s); --save makes one", name,
@@ -105,7 +105,7 @@ json_object *baseline_runs(json_object *document, const char *workload)
     return NULL;
 }
 
-static bool same_text(json_object *a, json_object *b, const char *key)
+static bool same_json_text(json_object *a, json_object *b, const char *key)
 {
     json_object *x, *y;
     return !json_object_object_get_ex(a, key, &x) || !json_object_object_get_ex(b, key, &y) ||
@@ -127,7 +127,7 @@ int baseline_matches(json_object *runs, json_object *run, struct error *err)
                              numbers[i], measured_number(other, numbers[i], 0),
                              measured_number(run, numbers[i], 0));
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        if (!same_text(other, run, ways[i]))
+        if (!same_json_text(other, run, ways[i]))
             return error_set(err, ERROR_USAGE, "the baseline was made with another --%s", ways[i]);
     return 0;
 }

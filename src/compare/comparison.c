@@ -67,14 +67,14 @@ void candidate_release(struct candidate *c)
 
 /* --- rounds --- */
 
-static void forget(struct comparison *c)
+static void forget_runs(struct comparison *c)
 {
     for (size_t i = 0; i < c->rounds * c->count; i++)
         json_object_put(c->runs[i]);
     c->rounds = 0;
 }
 
-static uint64_t draw(uint64_t *random)
+static uint64_t draw_number(uint64_t *random)
 {
     *random ^= *random << 13;
     *random ^= *random >> 7;
@@ -84,11 +84,11 @@ static uint64_t draw(uint64_t *random)
 
 /* The order of a round: drawn (as Fisher and Yates do), and every second one is the last reversed.
  */
-static void arrange(struct comparison *c, size_t *order)
+static void arrange_round(struct comparison *c, size_t *order)
 {
     bool reverse = c->rounds % 2;
     for (size_t k = c->count; k > 1; k--) {
-        size_t with = reverse ? c->count - k : (size_t)(draw(&c->random) % k);
+        size_t with = reverse ? c->count - k : (size_t)(draw_number(&c->random) % k);
         if (reverse && with >= k - 1)
             return;
         size_t kept = order[k - 1];
@@ -110,7 +110,7 @@ static struct replay_request request_of(const struct comparison *c, size_t candi
 }
 
 /* A candidate's replay failed. -1: so does the comparison, with *err. */
-static int leave_out(struct comparison *c, size_t candidate, struct error *err)
+static int leave_out_candidate(struct comparison *c, size_t candidate, struct error *err)
 {
     size_t left = 0;
     for (size_t i = 0; i < c->count; i++)
@@ -134,7 +134,8 @@ static int run_in_turn(struct comparison *c, const size_t *order, json_object **
         if (c->failed[order[k]])
             continue;
         const struct replay_request request = request_of(c, order[k]);
-        if (!(runs[order[k]] = replaying_run(&request, err)) && leave_out(c, order[k], err))
+        if (!(runs[order[k]] = replaying_run(&request, err)) &&
+            leave_out_candidate(c, order[k], err))
             return -1;
     }
     return 0;
@@ -166,7 +167,7 @@ static int run_side_by_side(struct comparison *c, const size_t *order, json_obje
         if (!under_way[k] || !replay_start(&request, &started[k], err))
             continue;
         under_way[k] = false;
-        failed = leave_out(c, order[k], err);
+        failed = leave_out_candidate(c, order[k], err);
     }
     for (size_t k = 0; k < c->count; k++) {
         const struct replay_request request = request_of(c, order[k]);
@@ -175,7 +176,7 @@ static int run_side_by_side(struct comparison *c, const size_t *order, json_obje
             continue;
         runs[order[k]] = replaying_finish(&request, &started[k], failed ? &own : err);
         if (!runs[order[k]] && !failed)
-            failed = leave_out(c, order[k], err);
+            failed = leave_out_candidate(c, order[k], err);
     }
     return failed;
 }
@@ -212,7 +213,7 @@ static int run_round(struct comparison *c, size_t *order, size_t expected, struc
         return error_memory(err);
     c->runs = more;
     memset(c->runs + have, 0, c->count * sizeof *more);
-    arrange(c, order);
+    arrange_round(c, order);
     if (c->progress)
         c->progress(c->progress_arg, c->rounds, expected);
     int failed = (c->side_by_side ? run_side_by_side : run_in_turn)(c, order, c->runs + have, err);
@@ -229,7 +230,7 @@ static int first_round(struct comparison *c, size_t *order, size_t expected, str
         return -1;
     c->side_by_side = can_share(c);
     if (c->side_by_side)
-        forget(c);
+        forget_runs(c);
     return 0;
 }
 
@@ -316,7 +317,7 @@ void comparison_evaluate(struct comparison *c)
 int comparison_run(struct comparison *c, const struct comparison_plan *plan, struct error *err)
 {
     size_t order[COMPARISON_CANDIDATES];
-    forget(c);
+    forget_runs(c);
     for (size_t i = 0; i < c->count; i++)
         order[i] = i;
     size_t until = plan->least;
@@ -334,7 +335,7 @@ int comparison_run(struct comparison *c, const struct comparison_plan *plan, str
 
 void comparison_release(struct comparison *c)
 {
-    forget(c);
+    forget_runs(c);
     free(c->runs);
     c->runs = NULL;
     for (size_t i = 0; i < COMPARISON_CANDIDATES; i++) {

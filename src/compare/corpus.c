@@ -11,12 +11,12 @@
 
 static const char ending[] = ".mwl.zst";
 
-static int by_name(const void *a, const void *b)
+static int compare_entry_names(const void *a, const void *b)
 {
     return strcmp(((const struct corpus_entry *)a)->name, ((const struct corpus_entry *)b)->name);
 }
 
-static void list(struct corpus *c, const char *directory)
+static void list_workloads(struct corpus *c, const char *directory)
 {
     DIR *d = opendir(directory);
     const struct dirent *e;
@@ -33,7 +33,7 @@ static void list(struct corpus *c, const char *directory)
     }
     if (d)
         closedir(d);
-    qsort(c->entry, c->count, sizeof *c->entry, by_name);
+    qsort(c->entry, c->count, sizeof *c->entry, compare_entry_names);
 }
 
 int corpus_find(struct corpus *c, struct error *err)
@@ -48,10 +48,10 @@ int corpus_find(struct corpus *c, struct error *err)
         *slash = 0;
     c->count = 0;
     snprintf(directory, sizeof directory, "%s/corpus", own);
-    list(c, directory);
+    list_workloads(c, directory);
     if (!c->count) {
         snprintf(directory, sizeof directory, "%s/" MALLOW_DATA_RELATIVE "/corpus", own);
-        list(c, directory);
+        list_workloads(c, directory);
     }
     if (!c->count)
         return error_set(err, ERROR_UNSUPPORTED,

@@ -45,7 +45,7 @@ static json_object *array_of(json_object *from, const char *key)
 }
 
 /* A text of the object, "" when it has none. */
-static const char *text_of(json_object *from, const char *key)
+static const char *shard_text(json_object *from, const char *key)
 {
     json_object *found;
     return json_object_object_get_ex(from, key, &found) &&
@@ -62,7 +62,7 @@ static int take_candidates(struct shards_merged *m, json_object *list, struct er
     if (!n || n > COMPARISON_CANDIDATES)
         return error_set(err, ERROR_USAGE, "a comparison without candidates");
     for (size_t i = 0; i < n; i++) {
-        const char *label = text_of(json_object_array_get_idx(list, i), "candidate");
+        const char *label = shard_text(json_object_array_get_idx(list, i), "candidate");
         if (first) {
             if (!*label || !(m->candidates[i].label = strdup(label)))
                 return error_set(err, ERROR_USAGE, "a candidate without a name");
@@ -74,12 +74,12 @@ static int take_candidates(struct shards_merged *m, json_object *list, struct er
 }
 
 /* Those that failed have no runs. Returns how many have. */
-static size_t take_failures(struct shards_merged *m, json_object *list, struct comparison *c,
-                            struct error *err)
+static size_t take_failed_runs(struct shards_merged *m, json_object *list, struct comparison *c,
+                               struct error *err)
 {
     size_t left = 0;
     for (size_t i = 0; i < m->count; i++) {
-        const char *why = text_of(json_object_array_get_idx(list, i), "failed");
+        const char *why = shard_text(json_object_array_get_idx(list, i), "failed");
         if (*why && !(c->failed[i] = strdup(why))) {
             error_memory(err);
             return 0;
@@ -96,7 +96,7 @@ static int take_runs(struct shards_merged *m, json_object *one, struct compariso
 {
     json_object *runs = array_of(one, "runs"), *side;
     const size_t n = runs ? json_object_array_length(runs) : 0;
-    const size_t left = take_failures(m, array_of(one, "candidates"), c, err);
+    const size_t left = take_failed_runs(m, array_of(one, "candidates"), c, err);
     if (!left)
         return -1;
     if (!n || n % left || n / left > COMPARISON_ROUNDS)
@@ -111,7 +111,7 @@ static int take_runs(struct shards_merged *m, json_object *one, struct compariso
         json_object *run = json_object_array_get_idx(runs, i);
         while (c->failed[at % m->count])
             at++;
-        if (strcmp(text_of(run, "candidate"), m->candidates[at % m->count].label) != 0)
+        if (strcmp(shard_text(run, "candidate"), m->candidates[at % m->count].label) != 0)
             return error_set(err, ERROR_USAGE, "its runs are not in the order of its candidates");
         c->runs[at] = json_object_get(run);
     }
@@ -124,12 +124,12 @@ static int take_runs(struct shards_merged *m, json_object *one, struct compariso
 /* Adds one comparison of a document, in the order of names. */
 static int take_workload(struct shards_merged *m, json_object *one, struct error *err)
 {
-    const char *name = text_of(one, "workload");
+    const char *name = shard_text(one, "workload");
     struct corpus *corpus = &m->corpus;
     size_t at = 0;
     if (!*name || strlen(name) >= sizeof corpus->entry->name)
         return error_set(err, ERROR_USAGE, "a comparison without a workload's name");
-    if (!strcmp(text_of(one, "ratio_to"), "baseline"))
+    if (!strcmp(shard_text(one, "ratio_to"), "baseline"))
         return error_set(err, ERROR_USAGE, "comparisons with a baseline cannot be merged");
     if (corpus->count == CORPUS_MAX)
         return error_set(err, ERROR_USAGE, "more than %d workloads", CORPUS_MAX);
@@ -155,7 +155,7 @@ static int take_workload(struct shards_merged *m, json_object *one, struct error
 static int take_shard(json_object *document, bool *seen, unsigned *of, struct error *err)
 {
     struct shard s;
-    const char *text = text_of(document, "shard");
+    const char *text = shard_text(document, "shard");
     if (!*text || shard_parse(text, &s, err))
         return error_set(err, ERROR_USAGE, "it is no result of 'compare --corpus --shard --json'");
     if (*of && s.count != *of)

@@ -22,7 +22,7 @@ struct chrome {
 };
 
 /* Time is in microseconds, with three places. */
-static void put_time(struct chrome *c, const char *key, uint64_t ns)
+static void chrome_put_time(struct chrome *c, const char *key, uint64_t ns)
 {
     char text[40];
     int n = snprintf(text, sizeof text, "%llu.%03u", (unsigned long long)(ns / 1000),
@@ -39,7 +39,7 @@ static void open_event(struct chrome *c, const char *phase, const char *name, ui
     json_text(&c->j, "name", name);
     json_number(&c->j, "pid", c->image->pid);
     json_number(&c->j, "tid", tid);
-    put_time(c, "ts", ns);
+    chrome_put_time(c, "ts", ns);
 }
 
 static void counter(struct chrome *c, const char *name, uint64_t ns, const char *a, uint64_t av,
@@ -74,7 +74,7 @@ static void chunk_counters(struct chrome *c, const struct slice *s)
 }
 
 /* The slice is over. One still slice says what all of a run would. */
-static void close_slice(void *arg, const struct slice *s)
+static void chrome_close_slice(void *arg, const struct slice *s)
 {
     struct chrome *c = arg;
     if (s->still)
@@ -85,8 +85,8 @@ static void close_slice(void *arg, const struct slice *s)
     chunk_counters(c, s);
 }
 
-static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
-                 struct error *err)
+static int chrome_add_batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
+                            struct error *err)
 {
     struct chrome *c = arg;
     (void)err;
@@ -103,7 +103,7 @@ static void metadata(struct chrome *c, const char *what, uint32_t tid, const cha
     json_close_object(&c->j);
 }
 
-static void beside(struct chrome *c, const struct export_options *o)
+static void chrome_write_series(struct chrome *c, const struct export_options *o)
 {
     const struct trace_image *image = c->image;
     metadata(c, "process_name", image->pid, job_program(image));
@@ -111,7 +111,7 @@ static void beside(struct chrome *c, const struct export_options *o)
         const struct trace_thread *t = &image->threads[i];
         metadata(c, "thread_name", t->tid, t->name);
         open_event(c, "X", "alive", t->start_ns, t->tid);
-        put_time(c, "dur", t->end_ns > t->start_ns ? t->end_ns - t->start_ns : 0);
+        chrome_put_time(c, "dur", t->end_ns > t->start_ns ? t->end_ns - t->start_ns : 0);
         json_open_object(&c->j, "args");
         json_number(&c->j, "calls", t->calls);
         json_close_object(&c->j);
@@ -137,7 +137,7 @@ static void beside(struct chrome *c, const struct export_options *o)
     }
 }
 
-static int one_image(struct chrome *c, uint32_t index, struct error *err)
+static int chrome_write_image(struct chrome *c, uint32_t index, struct error *err)
 {
     const struct trace_image *image = &trace_info(c->job->trace)->images[index];
     const struct export_options *o = c->job->options;
@@ -145,11 +145,11 @@ static int one_image(struct chrome *c, uint32_t index, struct error *err)
     int status = -1;
     c->image = image;
     memset(c->shown, 0, sizeof c->shown);
-    *s = (struct slices){.arg = c, .close = close_slice, .count = SLICES};
+    *s = (struct slices){.arg = c, .close = chrome_close_slice, .count = SLICES};
     struct names *names = names_new(c->job->symbols, image, err);
     if (names && !slices_begin(s, image, o, err)) {
-        beside(c, o);
-        status = job_events(c->job, index, names, batch, c, err);
+        chrome_write_series(c, o);
+        status = job_events(c->job, index, names, chrome_add_batch, c, err);
         slices_end(s);
         if (s->peak_bytes) {
             open_event(c, "i", "peak of live bytes", s->peak_ns, image->pid);
@@ -181,7 +181,7 @@ int export_chrome(struct export_job *job, struct error *err)
     json_open_array(&c.j, "traceEvents");
     for (uint32_t i = 0; i < info->image_count && !status; i++)
         if (job_has(job, &info->images[i]))
-            status = one_image(&c, i, err);
+            status = chrome_write_image(&c, i, err);
     json_close_to(&c.j, 0);
     json_end(&c.j);
     return status;

@@ -30,24 +30,24 @@ struct csv {
     struct word calls[MLW_OP_COUNT], kinds[TRACE_OTHER + 1];
 };
 
-static char *put_text(char *p, const char *s)
+static char *csv_put_text(char *p, const char *s)
 {
     const size_t n = strlen(s);
     memcpy(p, s, n);
     return p + n;
 }
 
-static inline char *put_word(char *p, const struct word *w)
+static inline char *csv_put_word(char *p, const struct word *w)
 {
     memcpy(p, w->text, sizeof w->text);
     return p + w->bytes;
 }
 
 /* The word with the comma behind it. */
-static struct word word_of(const char *text)
+static struct word make_csv_word(const char *text)
 {
     struct word w;
-    char *end = put_text(w.text, text);
+    char *end = csv_put_text(w.text, text);
     *end++ = ',';
     w.bytes = (size_t)(end - w.text);
     return w;
@@ -66,7 +66,7 @@ static void quote(struct buffer *b, const char *s)
 }
 
 /* The call site of the stack, as it stands in a row. */
-static const char *site(struct csv *c, uint32_t stack, size_t *bytes)
+static const char *csv_site_text(struct csv *c, uint32_t stack, size_t *bytes)
 {
     if (!c->sites[stack]) {
         const size_t at = c->text.size_bytes;
@@ -118,22 +118,22 @@ static __attribute__((noinline)) char *put_path(char *p, unsigned path)
     const char *between = "";
     for (unsigned bit = 0; path >> bit; bit++)
         if (path >> bit & 1) {
-            p = put_text(put_text(p, between), event_path_name(bit));
+            p = csv_put_text(csv_put_text(p, between), event_path_name(bit));
             between = " ";
         }
     return p;
 }
 
 /* A row up to its call site. */
-static inline char *put_row(struct csv *c, char *p, const struct trace_batch *b, size_t i)
+static inline char *csv_put_row(struct csv *c, char *p, const struct trace_batch *b, size_t i)
 {
     const unsigned kind = b->kind[i];
-    p = put_word(digits_put_near(p, &c->time, b->time_ns[i]), &c->who);
+    p = csv_put_word(digits_put_near(p, &c->time, b->time_ns[i]), &c->who);
     if (kind != TRACE_FREE_INFERRED)
-        p = put_word(p, &c->calls[b->op[i] & (MLW_OP_COUNT - 1)]);
+        p = csv_put_word(p, &c->calls[b->op[i] & (MLW_OP_COUNT - 1)]);
     else
         *p++ = ',';
-    p = put_word(p, &c->kinds[kind]);
+    p = csv_put_word(p, &c->kinds[kind]);
     if (b->address[i]) {
         memcpy(p, "0x", 2);
         p = digits_hex(p + 2, b->address[i]);
@@ -162,8 +162,8 @@ static inline char *put_row(struct csv *c, char *p, const struct trace_batch *b,
     return p;
 }
 
-static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
-                 struct error *err)
+static int csv_add_batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
+                         struct error *err)
 {
     struct csv *c = arg;
     struct lines *l = &c->lines;
@@ -172,10 +172,10 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
             continue;
         if (b->thread[i] != c->thread)
             set_thread(c, b->thread[i]);
-        char *p = put_row(c, lines_room(l, ROW_ROOM), b, i);
+        char *p = csv_put_row(c, lines_room(l, ROW_ROOM), b, i);
         if (b->stack[i]) {
             size_t n;
-            const char *text = site(c, b->stack[i], &n);
+            const char *text = csv_site_text(c, b->stack[i], &n);
             if (!text)
                 return error_memory_for(err, "call sites");
             lines_end(l, p);
@@ -195,9 +195,9 @@ int export_csv(struct export_job *job, struct error *err)
     struct csv c = {.job = job};
     int status = 0;
     for (unsigned op = 0; op < MLW_OP_COUNT; op++)
-        c.calls[op] = word_of(event_name(op));
+        c.calls[op] = make_csv_word(event_name(op));
     for (unsigned kind = 0; kind <= TRACE_OTHER; kind++)
-        c.kinds[kind] = word_of(event_kind_name(kind));
+        c.kinds[kind] = make_csv_word(event_kind_name(kind));
     if (job_lines_open(job, &c.lines, err))
         return -1;
     lines_put(&c.lines,
@@ -213,7 +213,7 @@ int export_csv(struct export_job *job, struct error *err)
         c.sites = calloc((size_t)info->images[i].stacks + 1, sizeof *c.sites);
         status = !c.names   ? -1
                  : !c.sites ? error_memory_for(err, "call sites")
-                            : job_events(job, i, c.names, batch, &c, err);
+                            : job_events(job, i, c.names, csv_add_batch, &c, err);
         names_free(c.names);
         free(c.sites);
     }

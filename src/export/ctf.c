@@ -41,23 +41,23 @@ struct ctf {
 };
 
 static void put16(uint8_t *p, uint16_t v) { memcpy(p, &v, 2); }
-static void put32(uint8_t *p, uint32_t v) { memcpy(p, &v, 4); }
-static void put64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }
+static void ctf_put32(uint8_t *p, uint32_t v) { memcpy(p, &v, 4); }
+static void ctf_put64(uint8_t *p, uint64_t v) { memcpy(p, &v, 8); }
 
 /* Writes the packet; lost: events of the stream that are missing so far. */
-static void flush(struct stream *s, uint64_t lost)
+static void flush_packet(struct stream *s, uint64_t lost)
 {
     if (buffer_failed(&s->packet) || s->packet.size_bytes < PACKET_HEAD || !s->lines.text)
         return;
     uint8_t *p = (uint8_t *)s->packet.data;
-    put32(p, MAGIC);
-    put32(p + 4, s->id);
-    put64(p + 8, s->first_ns);
-    put64(p + 16, s->last_ns);
-    put64(p + 24, (uint64_t)s->packet.size_bytes * 8);
-    put64(p + 32, (uint64_t)s->packet.size_bytes * 8);
-    put64(p + 40, lost);
-    put32(p + 48, s->pid);
+    ctf_put32(p, MAGIC);
+    ctf_put32(p + 4, s->id);
+    ctf_put64(p + 8, s->first_ns);
+    ctf_put64(p + 16, s->last_ns);
+    ctf_put64(p + 24, (uint64_t)s->packet.size_bytes * 8);
+    ctf_put64(p + 32, (uint64_t)s->packet.size_bytes * 8);
+    ctf_put64(p + 40, lost);
+    ctf_put32(p + 48, s->pid);
     lines_bytes(&s->lines, p, s->packet.size_bytes);
     buffer_clear(&s->packet);
 }
@@ -74,7 +74,7 @@ static void begin_packet(struct stream *s, uint64_t time_ns)
 static inline uint8_t *begin_event(struct stream *s, unsigned id, uint64_t time_ns, uint32_t tid)
 {
     if (s->packet.size_bytes >= PACKET_BYTES)
-        flush(s, 0);
+        flush_packet(s, 0);
     if (!s->packet.size_bytes)
         begin_packet(s, time_ns);
     s->last_ns = time_ns;
@@ -82,8 +82,8 @@ static inline uint8_t *begin_event(struct stream *s, unsigned id, uint64_t time_
     if (!p)
         return NULL;
     p[0] = (uint8_t)id;
-    put64(p + 1, time_ns);
-    put32(p + 9, tid);
+    ctf_put64(p + 1, time_ns);
+    ctf_put32(p + 9, tid);
     return p + EVENT_HEAD;
 }
 
@@ -92,8 +92,8 @@ static inline void end_event(struct stream *s, size_t bytes)
     buffer_extend(&s->packet, EVENT_HEAD + bytes);
 }
 
-static void put_event(struct stream *s, unsigned id, uint64_t time_ns, uint32_t tid,
-                      const void *fields, size_t bytes)
+static void ctf_put_event(struct stream *s, unsigned id, uint64_t time_ns, uint32_t tid,
+                          const void *fields, size_t bytes)
 {
     uint8_t *p = begin_event(s, id, time_ns, tid);
     if (!p)
@@ -103,7 +103,7 @@ static void put_event(struct stream *s, unsigned id, uint64_t time_ns, uint32_t 
     end_event(s, bytes);
 }
 
-static void put_text(struct stream *s, const char *text)
+static void ctf_put_text(struct stream *s, const char *text)
 {
     text = text ? text : "";
     buffer_append(&s->packet, text, strlen(text) + 1);
@@ -112,8 +112,8 @@ static void put_text(struct stream *s, const char *text)
 /* Events of an address only; op 0 is an inferred release. */
 static bool is_short(unsigned op) { return !mlw_op_has(op, MLW_F_SIZE); }
 
-static void describe(struct ctf *c, const struct trace_image *image, uint32_t stack,
-                     uint64_t time_ns, uint32_t tid)
+static void describe_stack(struct ctf *c, const struct trace_image *image, uint32_t stack,
+                           uint64_t time_ns, uint32_t tid)
 {
     for (uint32_t node = stack; node && !c->described[node]; node = trace_caller(image, node)) {
         const uint32_t *ids;
@@ -122,22 +122,22 @@ static void describe(struct ctf *c, const struct trace_image *image, uint32_t st
         for (size_t i = 0; i < n; i++) {
             const struct name_frame *f = names_frame(c->names, ids[i]);
             uint8_t fields[23];
-            put32(fields, node);
-            put32(fields + 4, trace_caller(image, node));
-            put64(fields + 8, trace_node(image, node)->pc);
+            ctf_put32(fields, node);
+            ctf_put32(fields + 4, trace_caller(image, node));
+            ctf_put64(fields + 8, trace_node(image, node)->pc);
             put16(fields + 16, (uint16_t)i);
             fields[18] = f->inlined;
-            put32(fields + 19, f->line);
-            put_event(&c->calls, EVENT_FRAME, time_ns, tid, fields, sizeof fields);
-            put_text(&c->calls, f->function);
-            put_text(&c->calls, f->file);
-            put_text(&c->calls, f->module);
+            ctf_put32(fields + 19, f->line);
+            ctf_put_event(&c->calls, EVENT_FRAME, time_ns, tid, fields, sizeof fields);
+            ctf_put_text(&c->calls, f->function);
+            ctf_put_text(&c->calls, f->file);
+            ctf_put_text(&c->calls, f->module);
         }
     }
 }
 
-static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
-                 struct error *err)
+static int ctf_add_batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
+                         struct error *err)
 {
     struct ctf *c = arg;
     const struct trace_image *image = f->image;
@@ -146,18 +146,18 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
             continue;
         const uint32_t tid = image->threads[b->thread[i]].tid;
         if (b->stack[i] && !c->described[b->stack[i]])
-            describe(c, image, b->stack[i], b->time_ns[i], tid);
+            describe_stack(c, image, b->stack[i], b->time_ns[i], tid);
         uint8_t *fields = begin_event(&c->calls, b->op[i], b->time_ns[i], tid);
         if (!fields)
             break;
         fields[0] = b->kind[i];
         fields[1] = b->path[i];
-        put64(fields + 2, b->address[i]);
-        put32(fields + 10, b->slot[i]);
-        put64(fields + 14, b->size[i]);
-        put64(fields + 22, b->usable[i]);
-        put64(fields + 30, b->argument[i]);
-        put32(fields + 38, b->stack[i]);
+        ctf_put64(fields + 2, b->address[i]);
+        ctf_put32(fields + 10, b->slot[i]);
+        ctf_put64(fields + 14, b->size[i]);
+        ctf_put64(fields + 22, b->usable[i]);
+        ctf_put64(fields + 30, b->argument[i]);
+        ctf_put32(fields + 38, b->stack[i]);
         end_event(&c->calls, is_short(b->op[i]) ? 14 : 42);
         c->job->result->samples++;
     }
@@ -196,11 +196,11 @@ static int open_stream(struct stream *s, const struct ctf *c, unsigned threads, 
     return lines_open(&s->lines, s->out, threads) ? error_memory(err) : 0;
 }
 
-static int finish(struct stream *s, uint64_t lost, const char *directory, int status,
-                  struct error *err)
+static int finish_ctf_stream(struct stream *s, uint64_t lost, const char *directory, int status,
+                             struct error *err)
 {
     bool memory = buffer_failed(&s->packet);
-    flush(s, lost);
+    flush_packet(s, lost);
     buffer_release(&s->packet);
     lines_close(&s->lines);
     bool bad = lines_failed(&s->lines);
@@ -213,7 +213,7 @@ static int finish(struct stream *s, uint64_t lost, const char *directory, int st
     return bad ? error_system(err, "cannot write into %s", directory) : 0;
 }
 
-static int write_calls(struct ctf *c, uint32_t index, struct error *err)
+static int ctf_write_calls(struct ctf *c, uint32_t index, struct error *err)
 {
     const struct trace_image *image = &trace_info(c->job->trace)->images[index];
     int status = -1;
@@ -223,8 +223,8 @@ static int write_calls(struct ctf *c, uint32_t index, struct error *err)
     if (!c->described)
         error_memory(err);
     else if (c->names && !open_stream(&c->calls, c, c->job->options->threads, "calls", err))
-        status = job_events(c->job, index, c->names, batch, c, err);
-    status = finish(&c->calls, image->lost_calls, c->job->output, status, err);
+        status = job_events(c->job, index, c->names, ctf_add_batch, c, err);
+    status = finish_ctf_stream(&c->calls, image->lost_calls, c->job->output, status, err);
     names_free(c->names);
     free(c->described);
     return status;
@@ -238,7 +238,7 @@ struct moment {
     uint8_t event;
 };
 
-static int by_time(const void *a, const void *b)
+static int compare_event_times(const void *a, const void *b)
 {
     const struct moment *x = a, *y = b;
     if (x->time_ns != y->time_ns)
@@ -254,33 +254,33 @@ static void put_moment(struct stream *s, const struct trace_image *image, const 
     uint32_t tid = image->pid;
     switch (m->event) {
     case EVENT_PROCESS:
-        put32(fields, image->ppid);
-        put_event(s, EVENT_PROCESS, m->time_ns, tid, fields, 4);
-        put_text(s, image->exe);
-        put_text(s, image->allocator);
+        ctf_put32(fields, image->ppid);
+        ctf_put_event(s, EVENT_PROCESS, m->time_ns, tid, fields, 4);
+        ctf_put_text(s, image->exe);
+        ctf_put_text(s, image->allocator);
         break;
     case EVENT_THREAD:
         tid = image->threads[m->index].tid;
-        put_event(s, EVENT_THREAD, m->time_ns, tid, NULL, 0);
-        put_text(s, image->threads[m->index].name);
+        ctf_put_event(s, EVENT_THREAD, m->time_ns, tid, NULL, 0);
+        ctf_put_text(s, image->threads[m->index].name);
         break;
     case EVENT_MARK:
         if (image->event_notes[m->index].thread < image->thread_count)
             tid = image->threads[image->event_notes[m->index].thread].tid;
         fields[0] = image->event_notes[m->index].control;
-        put_event(s, EVENT_MARK, m->time_ns, tid, fields, 1);
-        put_text(s, image->event_notes[m->index].label);
+        ctf_put_event(s, EVENT_MARK, m->time_ns, tid, fields, 1);
+        ctf_put_text(s, image->event_notes[m->index].label);
         break;
     case EVENT_RESIDENT:
-        put64(fields, image->resident[m->index].vmsize);
-        put64(fields + 8, image->resident[m->index].rss);
-        put64(fields + 16, image->resident[m->index].rss_shared);
-        put_event(s, EVENT_RESIDENT, m->time_ns, tid, fields, 24);
+        ctf_put64(fields, image->resident[m->index].vmsize);
+        ctf_put64(fields + 8, image->resident[m->index].rss);
+        ctf_put64(fields + 16, image->resident[m->index].rss_shared);
+        ctf_put_event(s, EVENT_RESIDENT, m->time_ns, tid, fields, 24);
         break;
     default:
         fields[0] = (uint8_t)image->end_how;
-        put32(fields + 1, image->end_status);
-        put_event(s, EVENT_END, m->time_ns, tid, fields, 5);
+        ctf_put32(fields + 1, image->end_status);
+        ctf_put_event(s, EVENT_END, m->time_ns, tid, fields, 5);
     }
 }
 
@@ -296,7 +296,7 @@ static int write_state(struct ctf *c, uint32_t index, struct error *err)
         return error_memory(err);
     if (open_stream(&s, c, 1, "state", err)) {
         free(m);
-        return finish(&s, 0, c->job->output, -1, err);
+        return finish_ctf_stream(&s, 0, c->job->output, -1, err);
     }
     m[n++] = (struct moment){image->start_ns, 0, EVENT_PROCESS};
     for (uint32_t i = 0; i < image->thread_count; i++)
@@ -306,12 +306,12 @@ static int write_state(struct ctf *c, uint32_t index, struct error *err)
     for (uint32_t i = 0; i < image->resident_count; i++)
         m[n++] = (struct moment){image->resident[i].clock, i, EVENT_RESIDENT};
     m[n++] = (struct moment){image->end_ns, 0, EVENT_END};
-    qsort(m, n, sizeof *m, by_time);
+    qsort(m, n, sizeof *m, compare_event_times);
     for (size_t i = 0; i < n; i++)
         if (selection_has_time(&o->select, m[i].time_ns))
             put_moment(&s, image, &m[i]);
     free(m);
-    return finish(&s, 0, c->job->output, 0, err);
+    return finish_ctf_stream(&s, 0, c->job->output, 0, err);
 }
 
 static int write_metadata(struct ctf *c, struct error *err)
@@ -427,7 +427,8 @@ int export_ctf(struct export_job *job, struct error *err)
         return -1;
     int status = write_metadata(&c, err);
     for (uint32_t i = 0; i < info->image_count && !status; i++)
-        if (job_has(job, &info->images[i]) && (write_calls(&c, i, err) || write_state(&c, i, err)))
+        if (job_has(job, &info->images[i]) &&
+            (ctf_write_calls(&c, i, err) || write_state(&c, i, err)))
             status = -1;
     close(c.directory);
     return status;

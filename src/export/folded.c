@@ -16,7 +16,7 @@ struct folded {
 };
 
 /* Frames are kept apart by ';', so it may not stand in them. */
-static void put_frame(struct lines *l, const char *name)
+static void folded_put_frame(struct lines *l, const char *name)
 {
     struct text_shown c;
     for (const char *s = name; *s;) {
@@ -25,7 +25,8 @@ static void put_frame(struct lines *l, const char *name)
     }
 }
 
-static int process(void *arg, const struct model *m, struct names *names, struct error *err)
+static int folded_write_process(void *arg, const struct model *m, struct names *names,
+                                struct error *err)
 {
     struct folded *f = arg;
     const enum metric by = f->job->options->by;
@@ -48,7 +49,7 @@ static int process(void *arg, const struct model *m, struct names *names, struct
             f->path[depth++] = sites.frame[at];
         }
         if (f->several) {
-            put_frame(&f->lines, job_program(image));
+            folded_put_frame(&f->lines, job_program(image));
             lines_put(&f->lines, " (");
             lines_number(&f->lines, image->pid, 0);
             lines_put(&f->lines, depth ? ");" : ");[no stack recorded]");
@@ -56,7 +57,7 @@ static int process(void *arg, const struct model *m, struct names *names, struct
             lines_put(&f->lines, "[no stack recorded]");
         }
         while (depth--) {
-            put_frame(&f->lines, names_frame(names, f->path[depth])->function);
+            folded_put_frame(&f->lines, names_frame(names, f->path[depth])->function);
             if (depth)
                 lines_char(&f->lines, ';');
         }
@@ -74,7 +75,7 @@ int export_folded(struct export_job *job, struct error *err)
     struct folded f = {.job = job, .several = job_processes(job) > 1};
     if (job_lines_open(job, &f.lines, err))
         return -1;
-    int status = job_models(job, process, &f, err);
+    int status = job_models(job, folded_write_process, &f, err);
     free(f.path);
     return job_lines_close(job, status, err);
 }

@@ -30,7 +30,7 @@ struct hdf5_out {
     bool failed;
 };
 
-static int complain(const struct hdf5_out *o, struct error *err)
+static int hdf5_fail(const struct hdf5_out *o, struct error *err)
 {
     return error_set(err, ERROR_FORMAT, "cannot write the HDF5 file %s: %s", o->job->output,
                      *hdf5_failure() ? hdf5_failure() : "out of memory");
@@ -38,7 +38,7 @@ static int complain(const struct hdf5_out *o, struct error *err)
 
 /* --- tables beside the events --- */
 
-static void put_threads(struct hdf5_out *o)
+static void hdf5_put_threads(struct hdf5_out *o)
 {
     static const struct hdf5_column columns[] = {{"tid", HDF5_U32},
                                                  {"name", HDF5_TEXT},
@@ -59,7 +59,7 @@ static void put_threads(struct hdf5_out *o)
     o->failed |= !hdf5_table_close(&t);
 }
 
-static void put_resident(struct hdf5_out *o)
+static void hdf5_put_resident(struct hdf5_out *o)
 {
     static const struct hdf5_column columns[] = {{"time_ns", HDF5_U64},
                                                  {"vmsize_bytes", HDF5_U64},
@@ -99,7 +99,7 @@ static void put_marks(struct hdf5_out *o)
 }
 
 /* Rows stand by the number of the stack; the first is of none. */
-static void put_stacks(struct hdf5_out *o)
+static void hdf5_put_stacks(struct hdf5_out *o)
 {
     static const struct hdf5_column columns[] = {
         {"parent", HDF5_U32}, {"address", HDF5_U64}, {"module", HDF5_TEXT}};
@@ -130,8 +130,8 @@ static void put_stacks(struct hdf5_out *o)
     o->failed |= !hdf5_table_close(&frames);
 }
 
-/* After put_stacks, which asks for all of them. */
-static void put_names(struct hdf5_out *o)
+/* After hdf5_put_stacks, which asks for all of them. */
+static void hdf5_put_names(struct hdf5_out *o)
 {
     static const struct hdf5_column columns[] = {{"function", HDF5_TEXT},
                                                  {"file", HDF5_TEXT},
@@ -186,8 +186,8 @@ static void open_events(struct hdf5_out *o)
     hdf5_table_open(&o->events, o->process, "events", columns, EVENT_COLUMNS, o->image->events);
 }
 
-static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
-                 struct error *err)
+static int hdf5_add_batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
+                          struct error *err)
 {
     struct hdf5_out *o = arg;
     struct hdf5_table *t = &o->events;
@@ -209,10 +209,10 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
         hdf5_next(t);
         o->job->result->samples++;
     }
-    return t->failed ? complain(o, err) : 0;
+    return t->failed ? hdf5_fail(o, err) : 0;
 }
 
-static void close_slice(void *arg, const struct slice *s)
+static void hdf5_close_slice(void *arg, const struct slice *s)
 {
     struct hdf5_out *o = arg;
     struct hdf5_table *t = &o->series;
@@ -256,10 +256,10 @@ static int put_events(struct hdf5_out *o, uint32_t index, struct error *err)
 {
     open_events(o);
     open_series(o);
-    o->slices = (struct slices){.arg = o, .close = close_slice, .count = SLICES};
+    o->slices = (struct slices){.arg = o, .close = hdf5_close_slice, .count = SLICES};
     int status = slices_begin(&o->slices, o->image, o->job->options, err);
     if (!status)
-        status = job_events(o->job, index, o->names, batch, o, err);
+        status = job_events(o->job, index, o->names, hdf5_add_batch, o, err);
     if (!status)
         slices_end(&o->slices);
     slices_release(&o->slices);
@@ -268,7 +268,7 @@ static int put_events(struct hdf5_out *o, uint32_t index, struct error *err)
     return status;
 }
 
-static void put_process(struct hdf5_out *o)
+static void hdf5_put_process(struct hdf5_out *o)
 {
     const struct trace_image *m = o->image;
     struct buffer command = {0};
@@ -284,30 +284,30 @@ static void put_process(struct hdf5_out *o)
     buffer_release(&command);
 }
 
-static int one_image(struct hdf5_out *o, uint32_t index, struct error *err)
+static int hdf5_write_image(struct hdf5_out *o, uint32_t index, struct error *err)
 {
     char name[32];
     o->image = &trace_info(o->job->trace)->images[index];
     snprintf(name, sizeof name, "process_%u", index);
     o->process = hdf5.Gcreate2(o->file, name, HDF5_DEFAULT, HDF5_DEFAULT, HDF5_DEFAULT);
     if (hdf5_bad(o->process))
-        return complain(o, err);
+        return hdf5_fail(o, err);
     o->names = names_new(o->job->symbols, o->image, err);
     int status = o->names ? 0 : -1;
     if (!status) {
-        put_process(o);
-        put_threads(o);
-        put_resident(o);
+        hdf5_put_process(o);
+        hdf5_put_threads(o);
+        hdf5_put_resident(o);
         put_marks(o);
-        put_stacks(o);
-        put_names(o);
+        hdf5_put_stacks(o);
+        hdf5_put_names(o);
         status = put_events(o, index, err);
         if (!status && names_failed(o->names))
             status = error_memory_for(err, "names");
     }
     names_free(o->names);
     hdf5.Gclose(o->process);
-    return status || (!o->failed && !*hdf5_failure()) ? status : complain(o, err);
+    return status || (!o->failed && !*hdf5_failure()) ? status : hdf5_fail(o, err);
 }
 
 /* --- the file --- */
@@ -327,7 +327,7 @@ static hdf5_id names_of_values(const char *(*name)(unsigned), unsigned count)
 
 static const char *call_name(unsigned op) { return op ? event_name(op) : "none"; }
 
-static int fill(struct hdf5_out *o, struct error *err)
+static int hdf5_fill_file(struct hdf5_out *o, struct error *err)
 {
     const struct trace_info *info = trace_info(o->job->trace);
     int status = 0;
@@ -338,10 +338,10 @@ static int fill(struct hdf5_out *o, struct error *err)
     hdf5_attribute_text(o->file, "host", info->host);
     hdf5_attribute(o->file, "start_realtime_ns", info->start_realtime_ns);
     if (*hdf5_failure())
-        status = complain(o, err);
+        status = hdf5_fail(o, err);
     for (uint32_t i = 0; i < info->image_count && !status; i++)
         if (job_has(o->job, &info->images[i]))
-            status = one_image(o, i, err);
+            status = hdf5_write_image(o, i, err);
     if (o->calls >= 0)
         hdf5.Tclose(o->calls);
     if (o->kinds >= 0)
@@ -384,11 +384,11 @@ int export_hdf5(struct export_job *job, struct error *err)
     o->job = job;
     o->file = create_file(&whole);
     if (o->file < 0) {
-        complain(o, err);
+        hdf5_fail(o, err);
     } else {
-        status = fill(o, err);
+        status = hdf5_fill_file(o, err);
         if (hdf5_bad(hdf5.Fclose(o->file)) && !status)
-            status = complain(o, err);
+            status = hdf5_fail(o, err);
     }
     if (trust_whole_close(&whole, status == 0, err))
         status = -1;

@@ -140,7 +140,7 @@ static void write_column(struct hdf5_table *t, unsigned i)
         hdf5.Sclose(file);
 }
 
-static void flush(struct hdf5_table *t)
+static void table_flush(struct hdf5_table *t)
 {
     for (unsigned i = 0; i < t->count && t->waiting && !t->failed; i++)
         write_column(t, i);
@@ -148,7 +148,7 @@ static void flush(struct hdf5_table *t)
     t->waiting = 0;
 }
 
-static char *place_of(struct hdf5_table *t, unsigned column)
+static char *table_place_of(struct hdf5_table *t, unsigned column)
 {
     return t->columns[column].rows +
            (size_t)t->waiting * width_of(t, column) * t->columns[column].bytes;
@@ -158,7 +158,7 @@ void hdf5_put(struct hdf5_table *t, unsigned column, uint64_t value)
 {
     if (t->failed)
         return;
-    char *to = place_of(t, column);
+    char *to = table_place_of(t, column);
     const uint32_t word = (uint32_t)value;
     switch (t->columns[column].bytes) {
     case 1: *to = (char)(uint8_t)value; break;
@@ -170,7 +170,7 @@ void hdf5_put(struct hdf5_table *t, unsigned column, uint64_t value)
 void hdf5_put_all(struct hdf5_table *t, unsigned column, const uint64_t *values)
 {
     if (!t->failed)
-        memcpy(place_of(t, column), values, width_of(t, column) * sizeof *values);
+        memcpy(table_place_of(t, column), values, width_of(t, column) * sizeof *values);
 }
 
 void hdf5_put_text(struct hdf5_table *t, unsigned column, const char *text)
@@ -178,18 +178,18 @@ void hdf5_put_text(struct hdf5_table *t, unsigned column, const char *text)
     if (!text)
         text = "";
     if (!t->failed)
-        memcpy(place_of(t, column), &text, sizeof text);
+        memcpy(table_place_of(t, column), &text, sizeof text);
 }
 
 void hdf5_next(struct hdf5_table *t)
 {
     if (!t->failed && ++t->waiting == t->room)
-        flush(t);
+        table_flush(t);
 }
 
 bool hdf5_table_close(struct hdf5_table *t)
 {
-    flush(t);
+    table_flush(t);
     for (unsigned i = 0; i < t->count; i++) {
         if (t->columns[i].set >= 0)
             t->failed |= hdf5_bad(hdf5.Dclose(t->columns[i].set));

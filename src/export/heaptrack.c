@@ -136,7 +136,7 @@ static bool number_pair(struct writer *w, uint64_t size, uint32_t stack, uint32_
     return true;
 }
 
-static inline void put_event(struct writer *w, char letter, uint32_t pair)
+static inline void heaptrack_put_event(struct writer *w, char letter, uint32_t pair)
 {
     char *p = lines_room(&w->l, 2 * DIGITS_ROOM);
     p[0] = letter;
@@ -164,23 +164,23 @@ static __attribute__((noinline)) void put_later(struct writer *w, uint64_t time_
 }
 
 /* Lets the clock of the file come to time_ns. */
-static inline void put_time(struct writer *w, uint64_t time_ns)
+static inline void heaptrack_put_time(struct writer *w, uint64_t time_ns)
 {
     if (time_ns >= w->next_ns)
         put_later(w, time_ns);
 }
 
 /* Blocks of before the window of time are live at its start. */
-static void start(struct writer *w)
+static void heaptrack_put_carried(struct writer *w)
 {
     w->started = true;
     for (uint32_t i = 0; i < w->image->max_slots; i++)
         if (w->live[i])
-            put_event(w, '+', w->live[i]);
+            heaptrack_put_event(w, '+', w->live[i]);
 }
 
-static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
-                 struct error *err)
+static int heaptrack_add_batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
+                               struct error *err)
 {
     struct writer *w = arg;
     for (size_t i = 0; i < b->n; i++) {
@@ -194,9 +194,9 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
         if (after)
             continue;
         if (!before && !w->started)
-            start(w);
+            heaptrack_put_carried(w);
         if (!before)
-            put_time(w, b->time_ns[i]);
+            heaptrack_put_time(w, b->time_ns[i]);
         if (b->kind[i] == TRACE_ALLOC) {
             /* of blocks before the window only those live at its start will be written */
             if (!job_call_passes(f, b, i))
@@ -204,17 +204,17 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
             if (!number_pair(w, b->size[i], b->stack[i], &w->live[slot]))
                 return error_memory_for(err, "traces");
             if (!before)
-                put_event(w, '+', w->live[slot]);
+                heaptrack_put_event(w, '+', w->live[slot]);
         } else if (w->live[slot]) {
             if (!before)
-                put_event(w, '-', w->live[slot]);
+                heaptrack_put_event(w, '-', w->live[slot]);
             w->live[slot] = 0;
         }
     }
     return 0;
 }
 
-static void put_head(struct writer *w)
+static void heaptrack_put_head(struct writer *w)
 {
     lines_put(&w->l, "v 10400 3\nX ");
     job_put_command(&w->l, w->image);
@@ -236,11 +236,11 @@ int export_heaptrack(struct export_job *job, struct error *err)
         error_memory(err);
     } else if (w.names && !job_lines_open(job, &w.l, err)) {
         w.next_ns = w.image->start_ns + 1000000;
-        put_head(&w);
-        status = job_events(job, (uint32_t)index, w.names, batch, &w, err);
+        heaptrack_put_head(&w);
+        status = job_events(job, (uint32_t)index, w.names, heaptrack_add_batch, &w, err);
         if (!w.started)
-            start(&w);
-        put_time(&w, w.image->end_ns);
+            heaptrack_put_carried(&w);
+        heaptrack_put_time(&w, w.image->end_ns);
     }
     names_free(w.names);
     strings_release(&w.strings);

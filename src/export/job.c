@@ -142,7 +142,8 @@ unsigned job_plain_op(unsigned op)
     }
 }
 
-static int check(const struct trace_image *image, const struct trace_batch *b, struct error *err)
+static int check_batch(const struct trace_image *image, const struct trace_batch *b,
+                       struct error *err)
 {
     uint32_t threads = 0, stacks = 0, kinds = 0;
     bool slots = true;
@@ -176,7 +177,7 @@ int job_events(struct export_job *job, uint32_t index, struct names *names,
     struct trace_batch b;
     int more = c ? 1 : -1;
     while (more > 0 && (more = trace_cursor_next(c, &b, err)) > 0)
-        if (check(image, &b, err) || batch(arg, &f, &b, err))
+        if (check_batch(image, &b, err) || batch(arg, &f, &b, err))
             more = -1;
         else if (cannot_write(job))
             more = not_all(job, err);

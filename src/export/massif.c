@@ -31,7 +31,7 @@ struct massif {
 
 /* --- the heap over time --- */
 
-static void come_to(struct massif *m, uint64_t ns)
+static void massif_advance(struct massif *m, uint64_t ns)
 {
     while (ns >= m->next_ns && m->count < SNAPSHOTS) {
         m->now.time_ns = m->next_ns;
@@ -40,8 +40,8 @@ static void come_to(struct massif *m, uint64_t ns)
     }
 }
 
-static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
-                 struct error *err)
+static int massif_add_batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
+                            struct error *err)
 {
     struct massif *m = arg;
     (void)err;
@@ -50,7 +50,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
         if (slot == TRACE_NO_SLOT || (f->f.to_ns && b->time_ns[i] >= f->f.to_ns))
             continue;
         if (b->time_ns[i] >= f->f.from_ns)
-            come_to(m, b->time_ns[i]);
+            massif_advance(m, b->time_ns[i]);
         if (b->kind[i] == TRACE_ALLOC && job_call_passes(f, b, i)) {
             uint64_t usable = b->usable[i] > b->size[i] ? b->usable[i] : b->size[i];
             m->blocks[slot].size = b->size[i];
@@ -79,7 +79,7 @@ struct level {
     unsigned depth;
 };
 
-static void put_frame(struct massif *m, const struct name_frame *f)
+static void massif_put_frame(struct massif *m, const struct name_frame *f)
 {
     lines_put(&m->l, " 0x0: ");
     lines_harmless(&m->l, f->function);
@@ -99,7 +99,7 @@ static void put_frame(struct massif *m, const struct name_frame *f)
     }
 }
 
-static void put_head(struct massif *m, unsigned depth, size_t children, uint64_t bytes)
+static void massif_put_head(struct massif *m, unsigned depth, size_t children, uint64_t bytes)
 {
     for (unsigned i = 0; i < depth; i++)
         lines_char(&m->l, ' ');
@@ -111,8 +111,9 @@ static void put_head(struct massif *m, unsigned depth, size_t children, uint64_t
 
 /* Writes what called the frames at which these cursors stand: all stand at `frame`, or at the
  * beginning (NO_FRAME). It is a number, as looking at the callers may move the names of frames. */
-static int put_level(struct massif *m, const struct model *model, struct names *names,
-                     const struct level *at, uint64_t whole, uint32_t frame, struct error *err)
+static int massif_put_level(struct massif *m, const struct model *model, struct names *names,
+                            const struct level *at, uint64_t whole, uint32_t frame,
+                            struct error *err)
 {
     struct frame_source source = names_source(names, true);
     struct group *groups = NULL;
@@ -134,9 +135,9 @@ static int put_level(struct massif *m, const struct model *model, struct names *
             shown++;
         }
     }
-    put_head(m, at->depth, shown + (small > 0), at->bytes);
+    massif_put_head(m, at->depth, shown + (small > 0), at->bytes);
     if (frame != NO_FRAME)
-        put_frame(m, names_frame(names, frame));
+        massif_put_frame(m, names_frame(names, frame));
     else
         lines_put(&m->l, " (heap allocation functions) malloc/new/new[], --alloc-fns, etc.");
     lines_char(&m->l, '\n');
@@ -147,10 +148,10 @@ static int put_level(struct massif *m, const struct model *model, struct names *
         const struct level next = {at->cursors + g->first, g->count, g->figures.peak_bytes,
                                    at->depth + 1};
         group_step(model, &source, next.cursors, next.count);
-        status = put_level(m, model, names, &next, whole, g->frame, err);
+        status = massif_put_level(m, model, names, &next, whole, g->frame, err);
     }
     if (small && !status) {
-        put_head(m, at->depth + 1, 0, small_bytes);
+        massif_put_head(m, at->depth + 1, 0, small_bytes);
         lines_put(&m->l, " in ");
         lines_number(&m->l, small, 0);
         lines_put(&m->l, small == 1 ? " place, below massif's threshold (1.00%)\n"
@@ -180,7 +181,8 @@ static void put_snapshot(struct massif *m, size_t number, const struct snapshot 
     lines_char(&m->l, '\n');
 }
 
-static int process(void *arg, const struct model *model, struct names *names, struct error *err)
+static int massif_write_process(void *arg, const struct model *model, struct names *names,
+                                struct error *err)
 {
     struct massif *m = arg;
     struct group_cursor *cursors = NULL;
@@ -193,7 +195,8 @@ static int process(void *arg, const struct model *model, struct names *names, st
             put_snapshot(m, number++, &m->peak, "peak");
             long n = group_start(model, &cursors, err);
             const struct level top = {cursors, n > 0 ? (size_t)n : 0, m->peak.bytes, 0};
-            status = n < 0 ? -1 : put_level(m, model, names, &top, m->peak.bytes, NO_FRAME, err);
+            status =
+                n < 0 ? -1 : massif_put_level(m, model, names, &top, m->peak.bytes, NO_FRAME, err);
             free(cursors);
         }
         put_snapshot(m, number++, &m->at[i], "empty");
@@ -221,18 +224,18 @@ int export_massif(struct export_job *job, struct error *err)
     if (!m.blocks) {
         error_memory_for(err, "live blocks");
     } else if (names && !job_lines_open(job, &m.l, err)) {
-        status = job_events(job, (uint32_t)index, names, batch, &m, err);
+        status = job_events(job, (uint32_t)index, names, massif_add_batch, &m, err);
     }
     names_free(names);
     free(m.blocks);
     if (!status) {
-        come_to(&m, end_ns);
+        massif_advance(&m, end_ns);
         m.now.time_ns = end_ns;
         m.at[m.count++] = m.now;
         lines_put(&m.l, "desc: --time-unit=ms (mallow " MALLOW_VERSION ")\ncmd: ");
         job_put_command(&m.l, m.image);
         lines_put(&m.l, "\ntime_unit: ms\n");
-        status = job_model(job, (uint32_t)index, process, &m, err);
+        status = job_model(job, (uint32_t)index, massif_write_process, &m, err);
         job->result->processes = 1;
     }
     return job_lines_close(job, status, err);

@@ -20,7 +20,7 @@ struct mtrace {
     uint8_t types[MLW_OP_COUNT]; /* by operation: enum djmalloc_type; 0: it has none */
 };
 
-static struct djmalloc_record *next(struct mtrace *m)
+static struct djmalloc_record *mtrace_next_record(struct mtrace *m)
 {
     struct djmalloc_record *r = (void *)lines_room(&m->lines, sizeof *r);
     *r = (struct djmalloc_record){0};
@@ -28,7 +28,7 @@ static struct djmalloc_record *next(struct mtrace *m)
     return r;
 }
 
-static unsigned type_of(unsigned op)
+static unsigned mtrace_type_of(unsigned op)
 {
     static const uint8_t types[MLW_OP_COUNT] = {
         [MLW_OP_MALLOC] = DJ_MALLOC,     [MLW_OP_CALLOC] = DJ_CALLOC,
@@ -38,18 +38,18 @@ static unsigned type_of(unsigned op)
     return types[job_plain_op(op)];
 }
 
-static void release(struct mtrace *m, const struct trace_image *image, const struct trace_batch *b,
-                    size_t i, uint64_t bytes)
+static void mtrace_put_release(struct mtrace *m, const struct trace_image *image,
+                               const struct trace_batch *b, size_t i, uint64_t bytes)
 {
-    struct djmalloc_record *r = next(m);
+    struct djmalloc_record *r = mtrace_next_record(m);
     r->thread = (int32_t)image->threads[b->thread[i]].tid;
     r->type_path = DJ_FREE;
     r->ptr1 = b->address[i];
     r->size2 = bytes;
 }
 
-static void call(struct mtrace *m, const struct trace_image *image, const struct trace_batch *b,
-                 size_t i)
+static void mtrace_put_call(struct mtrace *m, const struct trace_image *image,
+                            const struct trace_batch *b, size_t i)
 {
     const unsigned type = m->types[b->op[i]];
     const uint32_t thread = b->thread[i];
@@ -59,10 +59,10 @@ static void call(struct mtrace *m, const struct trace_image *image, const struct
         return;
     }
     if (type == DJ_FREE) {
-        release(m, image, b, i, 0);
+        mtrace_put_release(m, image, b, i, 0);
         return;
     }
-    struct djmalloc_record *r = next(m);
+    struct djmalloc_record *r = mtrace_next_record(m);
     r->thread = (int32_t)image->threads[thread].tid;
     r->type_path = type | (b->path[i] & MLW_PATH_SBRK ? DJ_PATH_SBRK : 0) |
                    (b->path[i] & MLW_PATH_MMAPPED ? DJ_PATH_MMAP : 0);
@@ -79,8 +79,8 @@ static void call(struct mtrace *m, const struct trace_image *image, const struct
     }
 }
 
-static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
-                 struct error *err)
+static int mtrace_add_batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
+                            struct error *err)
 {
     struct mtrace *m = arg;
     (void)err;
@@ -99,9 +99,9 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
             m->threads[b->thread[i]].address = b->address[i];
             m->threads[b->thread[i]].bytes = bytes;
         } else if (b->kind[i] == TRACE_FREE_INFERRED || m->types[b->op[i]] == DJ_FREE) {
-            release(m, f->image, b, i, bytes);
+            mtrace_put_release(m, f->image, b, i, bytes);
         } else {
-            call(m, f->image, b, i);
+            mtrace_put_call(m, f->image, b, i);
         }
     }
     return 0;
@@ -120,18 +120,18 @@ int export_mtrace(struct export_job *job, struct error *err)
         m->job = job;
         m->threads = calloc((size_t)of->thread_count + 1, sizeof *m->threads);
         for (unsigned op = 0; op < MLW_OP_COUNT; op++)
-            m->types[op] = (uint8_t)type_of(op);
+            m->types[op] = (uint8_t)mtrace_type_of(op);
         m->usable = calloc((size_t)of->max_slots + 1, sizeof *m->usable);
     }
     struct names *names = names_new(job->symbols, of, err);
     if (!m || !m->threads || !m->usable) {
         error_memory(err);
     } else if (names && !job_lines_open(job, &m->lines, err)) {
-        struct djmalloc_record *r = next(m);
+        struct djmalloc_record *r = mtrace_next_record(m);
         r->type_path = DJ_MAGIC;
         r->ptr1 = DJ_MAGIC_POINTER;
         r->size = sizeof(void *);
-        status = job_events(job, (uint32_t)image, names, batch, m, err);
+        status = job_events(job, (uint32_t)image, names, mtrace_add_batch, m, err);
     }
     names_free(names);
     status = job_lines_close(job, status, err);

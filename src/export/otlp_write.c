@@ -68,7 +68,7 @@ struct otlp {
     struct buffer message, inner, packed, clean; /* scratch */
 };
 
-static uint64_t string(struct otlp *o, const char *text)
+static uint64_t otlp_string(struct otlp *o, const char *text)
 {
     bool fresh;
     if (!text || !*text || o->failed)
@@ -129,7 +129,7 @@ void otlp_attribute_number(struct otlp *o, const char *key, int64_t number)
 /* The index of an attribute with this build id. */
 static uint64_t build_id(struct otlp *o, const struct pprof_mapping *m)
 {
-    const uint64_t key = string(o, BUILD_ID_KEY);
+    const uint64_t key = otlp_string(o, BUILD_ID_KEY);
     buffer_clear(&o->packed);
     for (size_t i = 0; i < m->build_id_bytes; i++)
         buffer_printf(&o->packed, "%02x", m->build_id[i]);
@@ -144,7 +144,7 @@ static uint64_t build_id(struct otlp *o, const struct pprof_mapping *m)
 
 uint64_t otlp_mapping(struct otlp *o, const struct pprof_mapping *m)
 {
-    const uint64_t path = string(o, m->path);
+    const uint64_t path = otlp_string(o, m->path);
     const uint64_t attribute = m->build_id && m->build_id_bytes ? build_id(o, m) : 0;
     buffer_clear(&o->message);
     protobuf_number(&o->message, MAPPING_START, m->start);
@@ -160,11 +160,11 @@ uint64_t otlp_mapping(struct otlp *o, const struct pprof_mapping *m)
     return o->failed ? 0 : ++o->mappings;
 }
 
-static uint64_t function(struct otlp *o, const struct pprof_line *l)
+static uint64_t otlp_function(struct otlp *o, const struct pprof_line *l)
 {
     bool fresh;
-    const struct function f = {string(o, l->function), string(o, l->system_name),
-                               string(o, l->file)};
+    const struct function f = {otlp_string(o, l->function), otlp_string(o, l->system_name),
+                               otlp_string(o, l->file)};
     if (o->failed)
         return 0;
     const uint32_t id = strings_id(&o->functions, &f, sizeof f, &fresh);
@@ -186,7 +186,7 @@ uint64_t otlp_location(struct otlp *o, uint64_t mapping, uint64_t address,
     protobuf_number(&o->message, LOCATION_MAPPING, mapping);
     protobuf_number(&o->message, LOCATION_ADDRESS, address);
     for (size_t i = 0; i < line_count; i++) {
-        const uint64_t id = function(o, &lines[i]);
+        const uint64_t id = otlp_function(o, &lines[i]);
         buffer_clear(&o->inner);
         protobuf_number(&o->inner, LINE_FUNCTION, id);
         protobuf_number(&o->inner, LINE_LINE, lines[i].line);
@@ -209,9 +209,9 @@ uint64_t otlp_stack(struct otlp *o, const uint64_t *locations, size_t count)
 
 /* ---- profiles ---- */
 
-static void value_type(struct otlp *o, unsigned field, const char *type, const char *unit)
+static void otlp_put_value_type(struct otlp *o, unsigned field, const char *type, const char *unit)
 {
-    const uint64_t t = string(o, type), u = string(o, unit);
+    const uint64_t t = otlp_string(o, type), u = otlp_string(o, unit);
     buffer_clear(&o->message);
     protobuf_number(&o->message, VALUE_TYPE_TYPE, t);
     protobuf_number(&o->message, VALUE_TYPE_UNIT, u);
@@ -231,10 +231,10 @@ void otlp_profile(struct otlp *o, const struct otlp_profile *p)
     unsigned char id[PROFILE_ID_BYTES];
     end_profile(o);
     o->has_profile = true;
-    value_type(o, PROFILE_SAMPLE_TYPE, p->type, p->unit);
+    otlp_put_value_type(o, PROFILE_SAMPLE_TYPE, p->type, p->unit);
     protobuf_fixed64(&o->profile, PROFILE_TIME_UNIX_NANO, p->time_ns);
     protobuf_number(&o->profile, PROFILE_DURATION_NANO, p->duration_ns);
-    value_type(o, PROFILE_PERIOD_TYPE, p->period_type, p->period_unit);
+    otlp_put_value_type(o, PROFILE_PERIOD_TYPE, p->period_type, p->period_unit);
     protobuf_number(&o->profile, PROFILE_PERIOD, (uint64_t)p->period);
     if (getrandom(id, sizeof id, 0) == (ssize_t)sizeof id) /* a server knows it again by this */
         protobuf_bytes(&o->profile, PROFILE_ID, id, sizeof id);
@@ -278,7 +278,7 @@ static int write_zipped(FILE *out, const struct buffer *b, struct error *err)
     return status;
 }
 
-static void put_together(struct otlp *o, struct buffer *request)
+static void otlp_put_request(struct otlp *o, struct buffer *request)
 {
     struct buffer scope = {0}, resource = {0};
     end_profile(o);
@@ -301,7 +301,7 @@ int otlp_finish(struct otlp *o, FILE *out, struct error *err)
     struct buffer request = {0};
     int status = 0;
     if (out) {
-        put_together(o, &request);
+        otlp_put_request(o, &request);
         status = o->failed || buffer_failed(&request) ? error_memory_for(err, "a profile")
                                                       : write_zipped(out, &request, err);
     }

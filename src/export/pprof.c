@@ -11,7 +11,8 @@ struct profile {
 
 enum { VALUES = 7 };
 
-static int process(void *arg, const struct model *m, struct names *names, struct error *err)
+static int pprof_write_process(void *arg, const struct model *m, struct names *names,
+                               struct error *err)
 {
     struct profile *p = arg;
     const struct trace_image *image = model_image(m);
@@ -69,7 +70,7 @@ int export_pprof(struct export_job *job, struct error *err)
     pprof_time(p.out, info->start_realtime_ns, end_ns);
     pprof_comment(p.out, "mallow " MALLOW_VERSION ": every allocation was counted, none sampled. "
                          "inuse: live at the end; peak: live at each process's own peak.");
-    int status = job_models(job, process, &p, err);
+    int status = job_models(job, pprof_write_process, &p, err);
     if (status) {
         pprof_abandon(p.out);
         return -1;

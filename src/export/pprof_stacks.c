@@ -6,7 +6,8 @@
 #include "base/array.h"
 #include "export/job.h"
 
-static uint64_t mapping_of(struct pprof_stacks *p, const struct trace_image *image, uint32_t module)
+static uint64_t pprof_mapping_of(struct pprof_stacks *p, const struct trace_image *image,
+                                 uint32_t module)
 {
     if (!module || module > image->module_count)
         return 0;
@@ -46,8 +47,8 @@ static int location_of(struct pprof_stacks *p, struct names *names, uint32_t nod
                 (struct pprof_line){.function = f->function, .file = f->file, .line = f->line};
         }
         uint64_t call = at.pc - (at.pc && !(at.flags & MLW_NODE_EXACT));
-        p->locations[id - 1] =
-            p->sink.location(p->sink.arg, mapping_of(p, image, at.module), call, lines, count);
+        p->locations[id - 1] = p->sink.location(p->sink.arg, pprof_mapping_of(p, image, at.module),
+                                                call, lines, count);
     }
     *location = p->locations[id - 1];
     return 0;
@@ -85,7 +86,7 @@ int pprof_stacks_begin_into(struct pprof_stacks *p, const struct pprof_sink *sin
         return error_memory_for(err, "mappings");
     for (uint32_t i = 0; i < image->module_count; i++) /* the program itself comes first */
         if (image->exe && image->modules[i].path && !strcmp(image->modules[i].path, image->exe))
-            mapping_of(p, image, i + 1);
+            pprof_mapping_of(p, image, i + 1);
     return 0;
 }
 
@@ -131,7 +132,7 @@ static bool tell_sides(struct pprof_stacks *p, struct names *names, uint32_t sta
 }
 
 /* All of its frames are. Not the call site, which may be an interpreter's own. */
-static bool is_left_out(struct names *names, uint32_t node, uint32_t site)
+static bool node_is_left_out(struct names *names, uint32_t node, uint32_t site)
 {
     const uint32_t *ids;
     const size_t count = names_of(names, node, &ids);
@@ -151,7 +152,7 @@ int pprof_stacks_of(struct pprof_stacks *p, struct names *names, uint32_t stack,
         !tell_sides(p, names, stack, site, position))
         return error_memory_for(err, "a profile");
     for (uint32_t node = stack; node; node = trace_caller(image, node)) {
-        if (is_left_out(names, node, site))
+        if (node_is_left_out(names, node, site))
             continue;
         if (!ARRAY_ROOM(p->stack, *count + 1, p->stack_room))
             return error_memory_for(err, "a stack");

@@ -48,21 +48,21 @@ struct pprof {
     unsigned char zipped[1 << 16];
 };
 
-static void fail(struct pprof *p, enum error_kind kind, const char *what)
+static void pprof_fail(struct pprof *p, enum error_kind kind, const char *what)
 {
     if (p->error.kind == ERROR_NONE)
         error_set(&p->error, kind, "cannot write the profile: %s", what);
 }
 
-static void no_memory(struct pprof *p) { fail(p, ERROR_MEMORY, "out of memory"); }
+static void pprof_no_memory(struct pprof *p) { pprof_fail(p, ERROR_MEMORY, "out of memory"); }
 
-static bool failed(const struct pprof *p) { return p->error.kind != ERROR_NONE; }
+static bool pprof_has_failed(const struct pprof *p) { return p->error.kind != ERROR_NONE; }
 
 /* --- the compressed file --- */
 
 static void squeeze(struct pprof *p, const void *data, size_t n, int flush)
 {
-    if (failed(p))
+    if (pprof_has_failed(p))
         return;
     const unsigned char *at = data;
     do {
@@ -73,7 +73,7 @@ static void squeeze(struct pprof *p, const void *data, size_t n, int flush)
             p->zip.next_out = p->zipped;
             p->zip.avail_out = sizeof p->zipped;
             if (deflate(&p->zip, n > part ? Z_NO_FLUSH : flush) == Z_STREAM_ERROR) {
-                fail(p, ERROR_FORMAT, "the compressor refused");
+                pprof_fail(p, ERROR_FORMAT, "the compressor refused");
                 return;
             }
             size_t made = sizeof p->zipped - p->zip.avail_out;
@@ -91,7 +91,7 @@ static void squeeze(struct pprof *p, const void *data, size_t n, int flush)
 /* --- protobuf --- */
 
 /* A field of Profile. */
-static void emit(struct pprof *p, unsigned field, const void *data, size_t n)
+static void pprof_put_field(struct pprof *p, unsigned field, const void *data, size_t n)
 {
     char head[2 * PROTOBUF_VARINT_BYTES];
     size_t head_bytes = protobuf_encode(head, (uint64_t)field << 3 | 2);
@@ -103,9 +103,9 @@ static void emit(struct pprof *p, unsigned field, const void *data, size_t n)
 static void emit_message(struct pprof *p, unsigned field)
 {
     if (buffer_failed(&p->message) || buffer_failed(&p->inner) || buffer_failed(&p->packed))
-        no_memory(p);
+        pprof_no_memory(p);
     else
-        emit(p, field, p->message.data, p->message.size_bytes);
+        pprof_put_field(p, field, p->message.data, p->message.size_bytes);
 }
 
 static void emit_number(struct pprof *p, unsigned field, uint64_t v)
@@ -119,25 +119,25 @@ static void emit_number(struct pprof *p, unsigned field, uint64_t v)
 /* --- tables --- */
 
 /* The index of text in the string table, in which the empty one is the first. */
-static uint64_t string(struct pprof *p, const char *text)
+static uint64_t pprof_string(struct pprof *p, const char *text)
 {
     bool fresh;
-    if (!text || !*text || failed(p))
+    if (!text || !*text || pprof_has_failed(p))
         return 0;
     text = text_utf8_only(&p->clean, text);
     size_t n = strlen(text);
     uint32_t id = strings_id(&p->strings, text, n, &fresh);
     if (!id)
-        no_memory(p);
+        pprof_no_memory(p);
     else if (fresh)
-        emit(p, P_STRING, text, n);
+        pprof_put_field(p, P_STRING, text, n);
     return id;
 }
 
 /* Readers compare a function without its arguments, and some of them without those of templates.
  * How much of a name at `at` is that. */
 enum part { PART_NAME, PART_ARGUMENTS, PART_TEMPLATE, PART_RESERVED };
-static size_t part_at(const char *name, size_t at, enum part *part)
+static size_t name_part_at(const char *name, size_t at, enum part *part)
 {
     static const char anonymous[] = "(anonymous namespace)", calls[] = "()";
     const bool is_operator = at >= 8 && !memcmp(name + at - 8, "operator", 8);
@@ -175,7 +175,7 @@ static void append_pattern(struct buffer *b, const char *name, bool plain)
 {
     enum part part;
     for (size_t i = 0, n; name[i]; i += n) {
-        n = part_at(name, i, &part);
+        n = name_part_at(name, i, &part);
         const bool may = plain && part != PART_NAME;
         if (part == PART_ARGUMENTS) {
             buffer_append_text(b, "(?:\\(.*)?");
@@ -193,26 +193,27 @@ static void strip(struct buffer *b, const char *name, bool plain)
     enum part part;
     buffer_clear(b);
     for (size_t i = 0, n; name[i]; i += n) {
-        n = part_at(name, i, &part);
+        n = name_part_at(name, i, &part);
         if (part == PART_NAME || (!plain && part != PART_ARGUMENTS))
             buffer_append(b, name + i, n);
     }
 }
 
-static void add_name(struct pprof *p, struct strings *to, const char *name, bool plain, bool *fresh)
+static void pprof_add_name(struct pprof *p, struct strings *to, const char *name, bool plain,
+                           bool *fresh)
 {
     struct buffer *const b = &p->stripped;
     *fresh = true;
     strip(b, name, plain);
     if (buffer_failed(b) || (b->size_bytes && !strings_id(to, b->data, b->size_bytes, fresh)))
-        no_memory(p);
+        pprof_no_memory(p);
 }
 
 /* As both kinds of readers have the name, and whether none was kept so before. */
-static void keep_name(struct pprof *p, const char *name, bool *fresh, bool *fresh_plain)
+static void pprof_keep_name(struct pprof *p, const char *name, bool *fresh, bool *fresh_plain)
 {
-    add_name(p, &p->kept, name, false, fresh);
-    add_name(p, &p->kept_plain, name, true, fresh_plain);
+    pprof_add_name(p, &p->kept, name, false, fresh);
+    pprof_add_name(p, &p->kept_plain, name, true, fresh_plain);
 }
 
 void pprof_drop(struct pprof *p, const char *function)
@@ -220,24 +221,24 @@ void pprof_drop(struct pprof *p, const char *function)
     bool fresh;
     const char *name = text_utf8_only(&p->clean, function);
     if (*name && !strings_id(&p->dropped, name, strlen(name) + 1, &fresh))
-        no_memory(p);
+        pprof_no_memory(p);
 }
 
 void pprof_keep(struct pprof *p, const char *function)
 {
     bool fresh, plain;
-    keep_name(p, text_utf8_only(&p->clean, function), &fresh, &plain);
+    pprof_keep_name(p, text_utf8_only(&p->clean, function), &fresh, &plain);
 }
 
-static uint64_t function(struct pprof *p, const struct pprof_line *l)
+static uint64_t pprof_function(struct pprof *p, const struct pprof_line *l)
 {
     bool fresh;
-    const struct function f = {string(p, l->function),
-                               string(p, l->system_name ? l->system_name : l->function),
-                               string(p, l->file)};
+    const struct function f = {pprof_string(p, l->function),
+                               pprof_string(p, l->system_name ? l->system_name : l->function),
+                               pprof_string(p, l->file)};
     uint32_t id = strings_id(&p->functions, &f, sizeof f, &fresh);
     if (!id) {
-        no_memory(p);
+        pprof_no_memory(p);
     } else if (fresh) {
         struct buffer b = {0};
         protobuf_number(&b, 1, id);
@@ -245,9 +246,9 @@ static uint64_t function(struct pprof *p, const struct pprof_line *l)
         protobuf_number(&b, 3, f.system_name);
         protobuf_number(&b, 4, f.file);
         if (buffer_failed(&b))
-            no_memory(p);
+            pprof_no_memory(p);
         else
-            emit(p, P_FUNCTION, b.data, b.size_bytes);
+            pprof_put_field(p, P_FUNCTION, b.data, b.size_bytes);
         buffer_release(&b);
     }
     return id;
@@ -266,14 +267,15 @@ struct pprof *pprof_new(FILE *out, struct error *err)
     }
     p->zipping = true;
     p->out = out;
-    emit(p, P_STRING, "", 0); /* string 0 */
+    pprof_put_field(p, P_STRING, "", 0); /* string 0 */
     return p;
 }
 
 /* A ValueType. */
-static void value_type(struct pprof *p, unsigned field, const char *type, const char *unit)
+static void pprof_put_value_type(struct pprof *p, unsigned field, const char *type,
+                                 const char *unit)
 {
-    uint64_t t = string(p, type), u = string(p, unit);
+    uint64_t t = pprof_string(p, type), u = pprof_string(p, unit);
     buffer_clear(&p->message);
     protobuf_number(&p->message, 1, t);
     protobuf_number(&p->message, 2, u);
@@ -282,17 +284,17 @@ static void value_type(struct pprof *p, unsigned field, const char *type, const 
 
 void pprof_value_type(struct pprof *p, const char *type, const char *unit)
 {
-    value_type(p, P_SAMPLE_TYPE, type, unit);
+    pprof_put_value_type(p, P_SAMPLE_TYPE, type, unit);
 }
 
 void pprof_default_type(struct pprof *p, const char *type)
 {
-    emit_number(p, P_DEFAULT_TYPE, string(p, type));
+    emit_number(p, P_DEFAULT_TYPE, pprof_string(p, type));
 }
 
 void pprof_period(struct pprof *p, const char *type, const char *unit, int64_t period)
 {
-    value_type(p, P_PERIOD_TYPE, type, unit);
+    pprof_put_value_type(p, P_PERIOD_TYPE, type, unit);
     emit_number(p, P_PERIOD, (uint64_t)period);
 }
 
@@ -304,19 +306,19 @@ void pprof_time(struct pprof *p, uint64_t realtime_ns, uint64_t duration_ns)
 
 void pprof_comment(struct pprof *p, const char *text)
 {
-    emit_number(p, P_COMMENT, string(p, text));
+    emit_number(p, P_COMMENT, pprof_string(p, text));
 }
 
 uint64_t pprof_mapping(struct pprof *p, const struct pprof_mapping *m)
 {
-    if (failed(p))
+    if (pprof_has_failed(p))
         return 0;
-    uint64_t path = string(p, m->path), build_id = 0;
+    uint64_t path = pprof_string(p, m->path), build_id = 0;
     if (m->build_id && m->build_id_bytes) {
         buffer_clear(&p->inner);
         for (size_t i = 0; i < m->build_id_bytes; i++)
             buffer_printf(&p->inner, "%02x", m->build_id[i]);
-        build_id = string(p, buffer_text(&p->inner));
+        build_id = pprof_string(p, buffer_text(&p->inner));
     }
     buffer_clear(&p->message);
     protobuf_number(&p->message, 1, ++p->mappings);
@@ -330,34 +332,34 @@ uint64_t pprof_mapping(struct pprof *p, const struct pprof_mapping *m)
     protobuf_number(&p->message, 9, m->has_lines);
     protobuf_number(&p->message, 10, m->has_inlined);
     emit_message(p, P_MAPPING);
-    return failed(p) ? 0 : p->mappings;
+    return pprof_has_failed(p) ? 0 : p->mappings;
 }
 
 uint64_t pprof_location(struct pprof *p, uint64_t mapping, uint64_t address,
                         const struct pprof_line *lines, size_t line_count)
 {
-    if (failed(p))
+    if (pprof_has_failed(p))
         return 0;
     buffer_clear(&p->message);
     protobuf_number(&p->message, 1, ++p->locations);
     protobuf_number(&p->message, 2, mapping);
     protobuf_number(&p->message, 3, address);
     for (size_t i = 0; i < line_count; i++) {
-        uint64_t id = function(p, &lines[i]);
+        uint64_t id = pprof_function(p, &lines[i]);
         buffer_clear(&p->inner);
         protobuf_number(&p->inner, 1, id);
         protobuf_number(&p->inner, 2, lines[i].line);
         protobuf_buffer(&p->message, 4, &p->inner);
     }
     emit_message(p, P_LOCATION);
-    return failed(p) ? 0 : p->locations;
+    return pprof_has_failed(p) ? 0 : p->locations;
 }
 
 void pprof_sample(struct pprof *p, const uint64_t *locations, size_t location_count,
                   const int64_t *values, size_t value_count, const struct pprof_label *labels,
                   size_t label_count)
 {
-    if (failed(p))
+    if (pprof_has_failed(p))
         return;
     buffer_clear(&p->message);
     buffer_clear(&p->packed);
@@ -369,8 +371,8 @@ void pprof_sample(struct pprof *p, const uint64_t *locations, size_t location_co
         protobuf_varint(&p->packed, (uint64_t)values[i]);
     protobuf_buffer(&p->message, 2, &p->packed);
     for (size_t i = 0; i < label_count; i++) {
-        uint64_t key = string(p, labels[i].key), text = string(p, labels[i].text),
-                 unit = string(p, labels[i].number_unit);
+        uint64_t key = pprof_string(p, labels[i].key), text = pprof_string(p, labels[i].text),
+                 unit = pprof_string(p, labels[i].number_unit);
         buffer_clear(&p->inner);
         protobuf_number(&p->inner, 1, key);
         protobuf_number(&p->inner, 2, text);
@@ -404,20 +406,20 @@ void pprof_abandon(struct pprof *p)
 static void put_drop_frames(struct pprof *p)
 {
     struct buffer all = {0};
-    for (uint32_t i = 0; i < p->dropped.count && !failed(p); i++) {
+    for (uint32_t i = 0; i < p->dropped.count && !pprof_has_failed(p); i++) {
         const char *name =
             (const char *)(const void *)p->dropped.bytes.data + p->dropped.entries[i].offset;
         bool fresh, plain;
-        keep_name(p, name, &fresh, &plain);
+        pprof_keep_name(p, name, &fresh, &plain);
         if (fresh && all.size_bytes)
             buffer_append_char(&all, '|');
         if (fresh)
             append_pattern(&all, name, plain);
     }
     if (buffer_failed(&all))
-        no_memory(p);
+        pprof_no_memory(p);
     else
-        emit_number(p, P_DROP_FRAMES, string(p, buffer_text(&all)));
+        emit_number(p, P_DROP_FRAMES, pprof_string(p, buffer_text(&all)));
     buffer_release(&all);
 }
 
@@ -425,7 +427,7 @@ int pprof_finish(struct pprof *p, struct error *err)
 {
     put_drop_frames(p);
     squeeze(p, "", 0, Z_FINISH);
-    int status = failed(p) ? -1 : 0;
+    int status = pprof_has_failed(p) ? -1 : 0;
     if (status)
         *err = p->error;
     pprof_abandon(p);

@@ -21,7 +21,7 @@ static void put_measured(FILE *out, bool measured, uint64_t v)
         text_printf(out, "%" PRIu64, v);
 }
 
-static void close_slice(void *arg, const struct slice *s)
+static void series_close_slice(void *arg, const struct slice *s)
 {
     struct series_out *o = arg;
     FILE *out = o->job->out;
@@ -38,8 +38,8 @@ static void close_slice(void *arg, const struct slice *s)
     o->job->result->samples++;
 }
 
-static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
-                 struct error *err)
+static int series_add_batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
+                            struct error *err)
 {
     struct series_out *o = arg;
     (void)err;
@@ -47,7 +47,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
     return 0;
 }
 
-static void put_classes(FILE *out, const char *what)
+static void series_put_classes(FILE *out, const char *what)
 {
     for (unsigned k = 0; k + 1 < SLICE_CLASSES; k++)
         text_printf(out, ",%s_to_%" PRIu64, what, slice_class_bytes(k));
@@ -62,18 +62,18 @@ int export_series(struct export_job *job, struct error *err)
     fputs("time_ns,pid,calls,live_blocks,ideal_rss_bytes,most_ideal_rss_bytes,rss_bytes,"
           "vmsize_bytes",
           job->out);
-    put_classes(job->out, "chunks");
-    put_classes(job->out, "chunk_bytes");
+    series_put_classes(job->out, "chunks");
+    series_put_classes(job->out, "chunk_bytes");
     fputc('\n', job->out);
     for (uint32_t i = 0; i < info->image_count && !status; i++) {
         o.image = &info->images[i];
         if (!job_has(job, o.image))
             continue;
-        o.slices = (struct slices){.arg = &o, .close = close_slice, .count = SLICES};
+        o.slices = (struct slices){.arg = &o, .close = series_close_slice, .count = SLICES};
         struct names *names = names_new(job->symbols, o.image, err);
         status = -1;
         if (names && !slices_begin(&o.slices, o.image, job->options, err))
-            status = job_events(job, i, names, batch, &o, err);
+            status = job_events(job, i, names, series_add_batch, &o, err);
         if (!status)
             slices_end(&o.slices);
         slices_release(&o.slices);

@@ -9,7 +9,7 @@ uint64_t slice_class_bytes(unsigned class)
     return class + 1 < SLICE_CLASSES ? UINT64_C(1) << (FIRST_BITS + class) : UINT64_MAX;
 }
 
-static unsigned class_of(uint64_t bytes)
+static unsigned size_class_of(uint64_t bytes)
 {
     if (bytes <= UINT64_C(1) << FIRST_BITS)
         return 0;
@@ -37,7 +37,7 @@ int slices_begin(struct slices *s, const struct trace_image *image,
     return s->size && s->usable && s->counts ? 0 : error_memory_for(err, "live blocks");
 }
 
-static void close_slice(struct slices *s)
+static void slices_close_slice(struct slices *s)
 {
     struct slice *now = &s->now;
     for (; s->resident < s->image->resident_count; s->resident++) {
@@ -62,17 +62,17 @@ static void close_slice(struct slices *s)
 }
 
 /* Events behind the end belong to the last slice. */
-static void come_to(struct slices *s, uint64_t ns)
+static void slices_advance(struct slices *s, uint64_t ns)
 {
     while (ns >= s->now.end_ns && s->closed + 1 < s->count)
-        close_slice(s);
+        slices_close_slice(s);
     s->quiet = 0;
 }
 
-static void begin_block(struct slices *s, const struct trace_batch *b, size_t i, bool inside)
+static void slices_begin_block(struct slices *s, const struct trace_batch *b, size_t i, bool inside)
 {
     const uint32_t slot = b->slot[i];
-    const unsigned class = class_of(b->usable[i]);
+    const unsigned class = size_class_of(b->usable[i]);
     s->size[slot] = b->size[i];
     s->usable[slot] = b->usable[i];
     s->now.live_blocks++;
@@ -87,9 +87,9 @@ static void begin_block(struct slices *s, const struct trace_batch *b, size_t i,
     }
 }
 
-static void end_block(struct slices *s, uint32_t slot)
+static void slices_end_block(struct slices *s, uint32_t slot)
 {
-    const unsigned class = class_of(s->usable[slot]);
+    const unsigned class = size_class_of(s->usable[slot]);
     s->now.live_blocks--;
     s->now.live_bytes -= s->size[slot];
     s->now.chunks[class]--;
@@ -104,23 +104,23 @@ void slices_add(struct slices *s, const struct job_filter *f, const struct trace
             continue;
         const bool inside = b->time_ns[i] >= f->f.from_ns;
         if (inside)
-            come_to(s, b->time_ns[i]);
+            slices_advance(s, b->time_ns[i]);
         s->now.calls += inside && job_call_passes(f, b, i);
         if (slot == TRACE_NO_SLOT)
             continue;
         const bool made = b->kind[i] == TRACE_ALLOC;
         if (s->counts[slot])
-            end_block(s, slot);
+            slices_end_block(s, slot);
         s->counts[slot] = made && job_call_passes(f, b, i);
         if (s->counts[slot])
-            begin_block(s, b, i, inside);
+            slices_begin_block(s, b, i, inside);
     }
 }
 
 void slices_end(struct slices *s)
 {
     while (s->closed < s->count && (!s->closed || s->now.start_ns <= s->to_ns))
-        close_slice(s);
+        slices_close_slice(s);
 }
 
 void slices_release(struct slices *s)

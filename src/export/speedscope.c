@@ -19,7 +19,8 @@ static const char *const titles[METRICS] = {"live at the peak", "live at the end
                                             "temporary allocations", "calls"};
 
 /* Frames of a site from the outermost, as one element of samples[]. */
-static int sample(struct scope *s, const struct sites *sites, uint32_t tip, struct error *err)
+static int speedscope_put_sample(struct scope *s, const struct sites *sites, uint32_t tip,
+                                 struct error *err)
 {
     size_t depth = 0;
     for (uint32_t at = tip; at; at = sites->parent[at]) {
@@ -58,7 +59,7 @@ static int profile(struct scope *s, const struct model *m, struct names *names, 
     for (size_t i = 0; i < sites.count && !status; i++) {
         if (!figures_metric(&sites.items[i].figures, by))
             break; /* they are in order */
-        status = sample(s, &sites, sites.items[i].tip, err);
+        status = speedscope_put_sample(s, &sites, sites.items[i].tip, err);
         s->job->result->samples++;
     }
     json_close_array(&s->j);
@@ -76,7 +77,8 @@ static int profile(struct scope *s, const struct model *m, struct names *names, 
     return status;
 }
 
-static int process(void *arg, const struct model *m, struct names *names, struct error *err)
+static int speedscope_write_process(void *arg, const struct model *m, struct names *names,
+                                    struct error *err)
 {
     struct scope *s = arg;
     const struct export_options *o = s->job->options;
@@ -114,7 +116,7 @@ int export_speedscope(struct export_job *job, struct error *err)
     json_text(&s.j, "name", job->recording);
     json_number(&s.j, "activeProfileIndex", 0);
     json_open_array(&s.j, "profiles");
-    int status = job_models(job, process, &s, err);
+    int status = job_models(job, speedscope_write_process, &s, err);
     json_close_to(&s.j, 1);
     json_open_object(&s.j, "shared");
     json_open_array(&s.j, "frames");

@@ -48,25 +48,25 @@ struct database {
     bool failed;
 };
 
-static int complain(struct database *d, struct error *err)
+static int database_fail(struct database *d, struct error *err)
 {
     return error_set(err, ERROR_FORMAT, "cannot write the database %s: %s", d->job->output,
                      d->db ? sqlite3_errmsg(d->db) : "out of memory");
 }
 
-static int run_sql(struct database *d, const char *sql, struct error *err)
+static int database_run_sql(struct database *d, const char *sql, struct error *err)
 {
-    return sqlite3_exec(d->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : complain(d, err);
+    return sqlite3_exec(d->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : database_fail(d, err);
 }
 
 /* --- rows --- */
 
-static void number(sqlite3_stmt *s, int column, uint64_t v)
+static void bind_number(sqlite3_stmt *s, int column, uint64_t v)
 {
     sqlite3_bind_int64(s, column, (sqlite3_int64)v);
 }
 
-static void text(sqlite3_stmt *s, int column, const char *v)
+static void bind_text(sqlite3_stmt *s, int column, const char *v)
 {
     if (v)
         sqlite3_bind_text(s, column, v, -1, SQLITE_STATIC);
@@ -74,14 +74,14 @@ static void text(sqlite3_stmt *s, int column, const char *v)
         sqlite3_bind_null(s, column);
 }
 
-static void row(struct database *d, sqlite3_stmt *s)
+static void step_row(struct database *d, sqlite3_stmt *s)
 {
     d->failed |= sqlite3_step(s) != SQLITE_DONE;
     sqlite3_reset(s);
 }
 
 /* One row of a small table: values in the order of its columns. */
-static sqlite3_stmt *prepare(struct database *d, const char *sql)
+static sqlite3_stmt *prepare_statement(struct database *d, const char *sql)
 {
     sqlite3_stmt *s = NULL;
     d->failed |= sqlite3_prepare_v2(d->db, sql, -1, &s, NULL) != SQLITE_OK;
@@ -209,18 +209,19 @@ static const sqlite3_module rows_module = {.xConnect = rows_connect,
                                            .xColumn = rows_column,
                                            .xRowid = rows_rowid};
 
-static void write_rows(struct database *d)
+static void database_write_rows(struct database *d)
 {
     if (d->row_count)
-        row(d, d->add[ADD_BLOCKS]);
+        step_row(d, d->add[ADD_BLOCKS]);
     d->row_count = 0;
 }
 
-static inline void put_block(struct database *d, const struct open_block *k, uint64_t freed_ns,
-                             uint32_t freed_by, bool freed, bool temporary)
+static inline void database_put_block(struct database *d, const struct open_block *k,
+                                      uint64_t freed_ns, uint32_t freed_by, bool freed,
+                                      bool temporary)
 {
     if (d->row_count == ROWS)
-        write_rows(d);
+        database_write_rows(d);
     d->rows[d->row_count++] = (struct row){.size = k->size,
                                            .usable = k->size + k->usable_extra,
                                            .address = k->address,
@@ -235,27 +236,27 @@ static inline void put_block(struct database *d, const struct open_block *k, uin
     d->job->result->samples++;
 }
 
-static void put_call(struct database *d, const struct trace_batch *b, size_t i)
+static void database_put_call(struct database *d, const struct trace_batch *b, size_t i)
 {
     sqlite3_stmt *s = d->add[ADD_CALL];
     sqlite3_bind_int(s, 1, (int)d->index);
-    number(s, 2, b->time_ns[i]);
-    number(s, 3, b->thread[i]);
-    text(s, 4, b->op[i] ? event_name(b->op[i]) : NULL);
-    text(s, 5, event_kind_name(b->kind[i]));
-    number(s, 6, b->address[i]);
-    number(s, 7, b->size[i]);
-    number(s, 8, b->argument[i]);
-    number(s, 9, b->stack[i]);
+    bind_number(s, 2, b->time_ns[i]);
+    bind_number(s, 3, b->thread[i]);
+    bind_text(s, 4, b->op[i] ? event_name(b->op[i]) : NULL);
+    bind_text(s, 5, event_kind_name(b->kind[i]));
+    bind_number(s, 6, b->address[i]);
+    bind_number(s, 7, b->size[i]);
+    bind_number(s, 8, b->argument[i]);
+    bind_number(s, 9, b->stack[i]);
     sqlite3_bind_int(s, 10, b->path[i] & MLW_PATH_FAILED);
-    row(d, s);
+    step_row(d, s);
     d->job->result->samples++;
 }
 
 #define AHEAD 16u /* events whose blocks are asked of memory before they are needed */
 
-static int batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
-                 struct error *err)
+static int database_add_batch(void *arg, const struct job_filter *f, const struct trace_batch *b,
+                              struct error *err)
 {
     struct database *d = arg;
     for (size_t i = 0; i < b->n; i++) {
@@ -267,7 +268,7 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
             continue;
         if (slot == TRACE_NO_SLOT) {
             if (job_event_passes(f, b, i))
-                put_call(d, b, i);
+                database_put_call(d, b, i);
         } else if (b->kind[i] == TRACE_ALLOC) {
             uint64_t extra = b->usable[i] > b->size[i] ? b->usable[i] - b->size[i] : 0;
             d->blocks[slot] = (struct open_block){
@@ -281,111 +282,111 @@ static int batch(void *arg, const struct job_filter *f, const struct trace_batch
                 .state = job_call_passes(f, b, i)};
         } else if (d->blocks[slot].state) {
             if (b->time_ns[i] >= f->f.from_ns)
-                put_block(d, &d->blocks[slot], b->time_ns[i], b->thread[i], true,
-                          b->kind[i] == TRACE_FREE_TEMP);
+                database_put_block(d, &d->blocks[slot], b->time_ns[i], b->thread[i], true,
+                                   b->kind[i] == TRACE_FREE_TEMP);
             d->blocks[slot].state = 0;
         }
     }
-    return d->failed ? complain(d, err) : 0;
+    return d->failed ? database_fail(d, err) : 0;
 }
 
 /* --- tables of a process --- */
 
-static void put_classes(struct database *d)
+static void database_put_classes(struct database *d)
 {
-    sqlite3_stmt *s = prepare(d, "INSERT INTO size_class VALUES(?,?)");
+    sqlite3_stmt *s = prepare_statement(d, "INSERT INTO size_class VALUES(?,?)");
     for (unsigned bits = 0; bits < 64; bits++) {
-        number(s, 1, bits ? (uint64_t)1 << (bits - 1) : 0);
-        number(s, 2, ((uint64_t)1 << bits) - 1);
-        row(d, s);
+        bind_number(s, 1, bits ? (uint64_t)1 << (bits - 1) : 0);
+        bind_number(s, 2, ((uint64_t)1 << bits) - 1);
+        step_row(d, s);
     }
     sqlite3_finalize(s);
-    s = prepare(d, "INSERT INTO lifetime_class VALUES(?,?)");
+    s = prepare_statement(d, "INSERT INTO lifetime_class VALUES(?,?)");
     for (unsigned i = 0; i < MODEL_LIFETIMES; i++) {
-        number(s, 1, model_lifetime_min_ns(i));
+        bind_number(s, 1, model_lifetime_min_ns(i));
         if (i + 1 < MODEL_LIFETIMES)
-            number(s, 2, model_lifetime_min_ns(i + 1) - 1);
+            bind_number(s, 2, model_lifetime_min_ns(i + 1) - 1);
         else
             sqlite3_bind_null(s, 2);
-        row(d, s);
+        step_row(d, s);
     }
     sqlite3_finalize(s);
 }
 
-static void put_process(struct database *d)
+static void database_put_process(struct database *d)
 {
     const struct trace_image *m = d->image;
     struct buffer command = {0};
     cmdline_append(&command, m->exe, m->command, false);
-    sqlite3_stmt *s = prepare(d, "INSERT INTO process VALUES(?,?,?,?,?,?,?,?,?,?,?)");
+    sqlite3_stmt *s = prepare_statement(d, "INSERT INTO process VALUES(?,?,?,?,?,?,?,?,?,?,?)");
     sqlite3_bind_int(s, 1, (int)d->index);
-    number(s, 2, m->pid);
-    number(s, 3, m->ppid);
-    text(s, 4, m->exe);
-    text(s, 5, buffer_text(&command));
-    text(s, 6, m->allocator);
-    number(s, 7, m->start_ns);
-    number(s, 8, m->end_ns);
-    number(s, 9, m->complete);
-    number(s, 10, m->calls);
-    number(s, 11, m->lost_calls);
-    row(d, s);
+    bind_number(s, 2, m->pid);
+    bind_number(s, 3, m->ppid);
+    bind_text(s, 4, m->exe);
+    bind_text(s, 5, buffer_text(&command));
+    bind_text(s, 6, m->allocator);
+    bind_number(s, 7, m->start_ns);
+    bind_number(s, 8, m->end_ns);
+    bind_number(s, 9, m->complete);
+    bind_number(s, 10, m->calls);
+    bind_number(s, 11, m->lost_calls);
+    step_row(d, s);
     sqlite3_finalize(s);
     buffer_release(&command);
-    s = prepare(d, "INSERT INTO thread VALUES(?,?,?,?,?,?,?)");
+    s = prepare_statement(d, "INSERT INTO thread VALUES(?,?,?,?,?,?,?)");
     for (uint32_t i = 0; i < m->thread_count; i++) {
         sqlite3_bind_int(s, 1, (int)d->index);
-        number(s, 2, i);
-        number(s, 3, m->threads[i].tid);
-        text(s, 4, m->threads[i].name);
-        number(s, 5, m->threads[i].start_ns);
-        number(s, 6, m->threads[i].end_ns);
-        number(s, 7, m->threads[i].calls);
-        row(d, s);
+        bind_number(s, 2, i);
+        bind_number(s, 3, m->threads[i].tid);
+        bind_text(s, 4, m->threads[i].name);
+        bind_number(s, 5, m->threads[i].start_ns);
+        bind_number(s, 6, m->threads[i].end_ns);
+        bind_number(s, 7, m->threads[i].calls);
+        step_row(d, s);
     }
     sqlite3_finalize(s);
-    s = prepare(d, "INSERT INTO resident VALUES(?,?,?,?,?)");
+    s = prepare_statement(d, "INSERT INTO resident VALUES(?,?,?,?,?)");
     for (uint32_t i = 0; i < m->resident_count; i++) {
         sqlite3_bind_int(s, 1, (int)d->index);
-        number(s, 2, m->resident[i].clock);
-        number(s, 3, m->resident[i].vmsize);
-        number(s, 4, m->resident[i].rss);
-        number(s, 5, m->resident[i].rss_shared);
-        row(d, s);
+        bind_number(s, 2, m->resident[i].clock);
+        bind_number(s, 3, m->resident[i].vmsize);
+        bind_number(s, 4, m->resident[i].rss);
+        bind_number(s, 5, m->resident[i].rss_shared);
+        step_row(d, s);
     }
     sqlite3_finalize(s);
-    s = prepare(d, "INSERT INTO mark VALUES(?,?,?,?)");
+    s = prepare_statement(d, "INSERT INTO mark VALUES(?,?,?,?)");
     for (uint32_t i = 0; i < m->note_count; i++) {
         if (m->event_notes[i].control)
             continue;
         sqlite3_bind_int(s, 1, (int)d->index);
-        number(s, 2, m->event_notes[i].time_ns);
+        bind_number(s, 2, m->event_notes[i].time_ns);
         if (m->event_notes[i].thread < m->thread_count)
-            number(s, 3, m->event_notes[i].thread);
+            bind_number(s, 3, m->event_notes[i].thread);
         else
             sqlite3_bind_null(s, 3);
-        text(s, 4, m->event_notes[i].label);
-        row(d, s);
+        bind_text(s, 4, m->event_notes[i].label);
+        step_row(d, s);
     }
     sqlite3_finalize(s);
 }
 
-static void put_modules(struct database *d)
+static void database_put_modules(struct database *d)
 {
-    sqlite3_stmt *s = prepare(d, "INSERT INTO module VALUES(?,?,?,?,?,?,?)");
+    sqlite3_stmt *s = prepare_statement(d, "INSERT INTO module VALUES(?,?,?,?,?,?,?)");
     for (uint32_t i = 0; i < d->image->module_count; i++) {
         const struct trace_module *m = &d->image->modules[i];
         struct buffer id = {0};
         for (size_t k = 0; k < m->build_id_bytes; k++)
             buffer_printf(&id, "%02x", m->build_id[k]);
         sqlite3_bind_int(s, 1, (int)d->index);
-        number(s, 2, (uint64_t)i + 1);
-        text(s, 3, m->path);
-        text(s, 4, id.size_bytes ? buffer_text(&id) : NULL);
-        number(s, 5, m->start);
-        number(s, 6, m->end);
-        number(s, 7, m->bias);
-        row(d, s);
+        bind_number(s, 2, (uint64_t)i + 1);
+        bind_text(s, 3, m->path);
+        bind_text(s, 4, id.size_bytes ? buffer_text(&id) : NULL);
+        bind_number(s, 5, m->start);
+        bind_number(s, 6, m->end);
+        bind_number(s, 7, m->bias);
+        step_row(d, s);
         buffer_release(&id);
     }
     sqlite3_finalize(s);
@@ -428,25 +429,26 @@ static void bind_names(struct database *d, sqlite3_stmt *site, struct site_names
         return;
     const struct name_frame *f = names_frame(names, id);
     sqlite3_bind_int(s->call_site, 1, (int)d->index);
-    number(s->call_site, 2, id);
-    text(s->call_site, 3, f->function);
-    text(s->call_site, 4, f->file);
-    number(s->call_site, 5, f->line);
-    text(s->call_site, 6, f->module);
-    row(d, s->call_site);
-    number(site, 10, id);
-    text(site, 11, stack_text(s, stack, names));
+    bind_number(s->call_site, 2, id);
+    bind_text(s->call_site, 3, f->function);
+    bind_text(s->call_site, 4, f->file);
+    bind_number(s->call_site, 5, f->line);
+    bind_text(s->call_site, 6, f->module);
+    step_row(d, s->call_site);
+    bind_number(site, 10, id);
+    bind_text(site, 11, stack_text(s, stack, names));
 }
 
 /* Stacks with their frames, and what each allocated. */
-static int put_stacks(void *arg, const struct model *m, struct names *names, struct error *err)
+static int database_put_stacks(void *arg, const struct model *m, struct names *names,
+                               struct error *err)
 {
     struct database *d = arg;
     const struct trace_image *image = d->image;
     const struct model_stacks stacks = model_stacks(m);
-    sqlite3_stmt *site = prepare(d, "INSERT INTO site VALUES(?,?,?,?,?,?,?,?,?,?,?)");
-    struct site_names more = {.call_site = prepare(d, "INSERT OR IGNORE INTO call_site "
-                                                      "VALUES(?,?,?,?,?,?)")};
+    sqlite3_stmt *site = prepare_statement(d, "INSERT INTO site VALUES(?,?,?,?,?,?,?,?,?,?,?)");
+    struct site_names more = {.call_site = prepare_statement(d, "INSERT OR IGNORE INTO call_site "
+                                                                "VALUES(?,?,?,?,?,?)")};
     for (uint32_t i = 0; i <= image->stacks && !d->failed; i++) {
         const struct model_stack *s = model_stack_of(stacks, i);
         if (i) {
@@ -454,23 +456,23 @@ static int put_stacks(void *arg, const struct model *m, struct names *names, str
             size_t n = names_of(names, i, &ids);
             sqlite3_stmt *q = d->add[ADD_STACK];
             sqlite3_bind_int(q, 1, (int)d->index);
-            number(q, 2, i);
-            number(q, 3, trace_caller(image, i));
-            number(q, 4, trace_node(image, i)->pc);
-            number(q, 5, trace_node(image, i)->module);
-            row(d, q);
+            bind_number(q, 2, i);
+            bind_number(q, 3, trace_caller(image, i));
+            bind_number(q, 4, trace_node(image, i)->pc);
+            bind_number(q, 5, trace_node(image, i)->module);
+            step_row(d, q);
             q = d->add[ADD_FRAME];
             for (size_t k = 0; k < n; k++) {
                 const struct name_frame *f = names_frame(names, ids[k]);
                 sqlite3_bind_int(q, 1, (int)d->index);
-                number(q, 2, i);
-                number(q, 3, k);
-                text(q, 4, f->function);
-                text(q, 5, f->file);
-                number(q, 6, f->line);
-                text(q, 7, f->module);
+                bind_number(q, 2, i);
+                bind_number(q, 3, k);
+                bind_text(q, 4, f->function);
+                bind_text(q, 5, f->file);
+                bind_number(q, 6, f->line);
+                bind_text(q, 7, f->module);
                 sqlite3_bind_int(q, 8, f->inlined);
-                row(d, q);
+                step_row(d, q);
             }
         }
         if (!s->calls && !s->live_blocks && !s->peak_blocks)
@@ -485,27 +487,27 @@ static int put_stacks(void *arg, const struct model *m, struct names *names, str
                                    s->temporary};
         sqlite3_bind_int(site, 1, (int)d->index);
         for (int k = 0; k < 8; k++)
-            number(site, k + 2, values[k]);
+            bind_number(site, k + 2, values[k]);
         bind_names(d, site, &more, i, names);
-        row(d, site);
+        step_row(d, site);
     }
     sqlite3_finalize(site);
     sqlite3_finalize(more.call_site);
     buffer_release(&more.frames);
     buffer_release(&more.text);
     d->failed |= names_failed(names);
-    return d->failed ? complain(d, err) : 0;
+    return d->failed ? database_fail(d, err) : 0;
 }
 
-static int one_image(struct database *d, uint32_t index, struct error *err)
+static int database_write_image(struct database *d, uint32_t index, struct error *err)
 {
     d->image = &trace_info(d->job->trace)->images[index];
     d->index = index;
-    put_process(d);
-    put_modules(d);
+    database_put_process(d);
+    database_put_modules(d);
     if (d->failed)
-        return complain(d, err);
-    if (job_model(d->job, index, put_stacks, d, err))
+        return database_fail(d, err);
+    if (job_model(d->job, index, database_put_stacks, d, err))
         return -1;
     d->blocks = calloc((size_t)d->image->max_slots + 1, sizeof *d->blocks);
     struct names *names = names_new(d->job->symbols, d->image, err);
@@ -513,17 +515,17 @@ static int one_image(struct database *d, uint32_t index, struct error *err)
     if (!d->blocks)
         error_memory_for(err, "live blocks");
     else if (names)
-        status = job_events(d->job, index, names, batch, d, err);
+        status = job_events(d->job, index, names, database_add_batch, d, err);
     for (uint32_t i = 0; i < d->image->max_slots && !status && !d->failed; i++)
         if (d->blocks[i].state)
-            put_block(d, &d->blocks[i], 0, 0, false, false);
-    write_rows(d);
+            database_put_block(d, &d->blocks[i], 0, 0, false, false);
+    database_write_rows(d);
     names_free(names);
     free(d->blocks);
-    return status ? status : d->failed ? complain(d, err) : 0;
+    return status ? status : d->failed ? database_fail(d, err) : 0;
 }
 
-static int fill(struct database *d, struct error *err)
+static int database_fill(struct database *d, struct error *err)
 {
     static const char *const inserts[STATEMENTS] = {
         "INSERT INTO block SELECT * FROM ended",
@@ -531,39 +533,40 @@ static int fill(struct database *d, struct error *err)
         "INSERT INTO frame VALUES(?,?,?,?,?,?,?,?)", "INSERT INTO stack VALUES(?,?,?,?,?)"};
     const struct trace_info *info = trace_info(d->job->trace);
     /* no other process reads it before it is whole, and a partial one is discarded */
-    if (run_sql(d,
-                "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; "
-                "PRAGMA page_size=16384; "
-                "PRAGMA cache_size=-1024; BEGIN;",
-                err) ||
-        run_sql(d, sqlite_tables, err))
+    if (database_run_sql(
+            d,
+            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; "
+            "PRAGMA page_size=16384; "
+            "PRAGMA cache_size=-1024; BEGIN;",
+            err) ||
+        database_run_sql(d, sqlite_tables, err))
         return -1;
     d->rows = malloc(ROWS * sizeof *d->rows);
     if (!d->rows)
         return error_memory(err);
     if (sqlite3_create_module(d->db, "ended", &rows_module, d) != SQLITE_OK)
-        return complain(d, err);
+        return database_fail(d, err);
     for (int i = 0; i < STATEMENTS; i++)
-        d->add[i] = prepare(d, inserts[i]);
-    sqlite3_stmt *s = prepare(d, "INSERT INTO recording VALUES(?,?,?,?)");
-    text(s, 1, d->job->recording);
-    text(s, 2, info->host);
-    text(s, 3, info->tool);
-    number(s, 4, info->start_realtime_ns);
-    row(d, s);
+        d->add[i] = prepare_statement(d, inserts[i]);
+    sqlite3_stmt *s = prepare_statement(d, "INSERT INTO recording VALUES(?,?,?,?)");
+    bind_text(s, 1, d->job->recording);
+    bind_text(s, 2, info->host);
+    bind_text(s, 3, info->tool);
+    bind_number(s, 4, info->start_realtime_ns);
+    step_row(d, s);
     sqlite3_finalize(s);
-    put_classes(d);
-    int status = d->failed ? complain(d, err) : 0;
+    database_put_classes(d);
+    int status = d->failed ? database_fail(d, err) : 0;
     for (uint32_t i = 0; i < info->image_count && !status; i++)
         if (job_has(d->job, &info->images[i]))
-            status = one_image(d, i, err);
+            status = database_write_image(d, i, err);
     for (int i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(d->add[i]);
     if (!status)
-        status = run_sql(d, sqlite_indexes, err);
+        status = database_run_sql(d, sqlite_indexes, err);
     if (!status)
-        status = run_sql(d, sqlite_views, err);
-    return status ? status : run_sql(d, "COMMIT", err);
+        status = database_run_sql(d, sqlite_views, err);
+    return status ? status : database_run_sql(d, "COMMIT", err);
 }
 
 /* --- where the library finds the file --- */
@@ -641,9 +644,9 @@ int export_sqlite(struct export_job *job, struct error *err)
     else if (sqlite3_open_v2(path, &d.db,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
                              files) != SQLITE_OK)
-        status = complain(&d, err);
+        status = database_fail(&d, err);
     else
-        status = fill(&d, err);
+        status = database_fill(&d, err);
     if (sqlite3_close(d.db) != SQLITE_OK && !status)
         status = error_set(err, ERROR_FORMAT, "cannot close the database %s", job->output);
     draft.path = NULL;

@@ -33,8 +33,8 @@ struct suppression *known_frame(struct known *k, uint32_t frame)
     return *found ? &k->suppressions->items[*found - 1] : NULL;
 }
 
-static void write_stack(const struct names *names, const uint32_t *frames, size_t count, bool full,
-                        struct buffer *text)
+static void write_known_stack(const struct names *names, const uint32_t *frames, size_t count,
+                              bool full, struct buffer *text)
 {
     for (size_t i = 0; i < count; i++) {
         const struct name_frame *frame = names_frame(names, frames[i]);
@@ -48,7 +48,7 @@ static void write_stack(const struct names *names, const uint32_t *frames, size_
 void known_write_stack(const struct names *names, const uint32_t *frames, size_t count,
                        struct buffer *text)
 {
-    write_stack(names, frames, count, true, text);
+    write_known_stack(names, frames, count, true, text);
 }
 
 /* Whether this is what known_write_stack makes of the frames, or what a report shows of them. */
@@ -59,7 +59,7 @@ static bool reads(const struct known *k, const uint32_t *frames, size_t count, c
     bool same = count && !buffer_failed(&b) && !strcmp(buffer_text(&b), text);
     if (!same) {
         buffer_clear(&b);
-        write_stack(k->names, frames, names_shown(k->names, frames, count), false, &b);
+        write_known_stack(k->names, frames, names_shown(k->names, frames, count), false, &b);
         same = count && !buffer_failed(&b) && !strcmp(buffer_text(&b), text);
     }
     buffer_release(&b);

@@ -98,7 +98,7 @@ void names_free(struct names *n)
     free(n);
 }
 
-static const char *keep(struct names *n, char *text)
+static const char *names_keep_text(struct names *n, char *text)
 {
     if (text && ARRAY_ROOM(n->texts, n->text_count + 1, n->text_room))
         return n->texts[n->text_count++] = text;
@@ -107,7 +107,7 @@ static const char *keep(struct names *n, char *text)
     return "?";
 }
 
-static uint64_t hash_text(uint64_t h, const char *s)
+static uint64_t hash_name(uint64_t h, const char *s)
 {
     for (; s && *s; s++)
         h = (h ^ (uint8_t)*s) * 0x100000001b3u;
@@ -116,19 +116,22 @@ static uint64_t hash_text(uint64_t h, const char *s)
 
 static uint64_t hash_frame(const struct name_frame *f)
 {
-    uint64_t h = hash_text(0xcbf29ce484222325u, f->full);
-    h = hash_text(h, f->file);
-    h = hash_text(h, f->module);
+    uint64_t h = hash_name(0xcbf29ce484222325u, f->full);
+    h = hash_name(h, f->file);
+    h = hash_name(h, f->module);
     h = (h ^ f->line ^ (uint64_t)f->inlined << 40) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 31;
 }
 
-static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
+static bool same_frame_name(const char *a, const char *b)
+{
+    return a == b || (a && b && !strcmp(a, b));
+}
 
 static bool same_frame(const struct name_frame *a, const struct name_frame *b)
 {
-    return a->line == b->line && a->inlined == b->inlined && same_text(a->full, b->full) &&
-           same_text(a->file, b->file) && same_text(a->module, b->module);
+    return a->line == b->line && a->inlined == b->inlined && same_frame_name(a->full, b->full) &&
+           same_frame_name(a->file, b->file) && same_frame_name(a->module, b->module);
 }
 
 /* The name as it is shown. */
@@ -141,7 +144,7 @@ static const char *shown_name(struct names *n, const char *full)
     if (!spelling_short(full, &b) && buffer_failed(&b))
         n->failed = true;
     else if (b.size_bytes && strcmp(buffer_text(&b), full) != 0)
-        shown = keep(n, strdup(buffer_text(&b)));
+        shown = names_keep_text(n, strdup(buffer_text(&b)));
     buffer_release(&b);
     return shown;
 }
@@ -167,7 +170,7 @@ static const char *normal(struct names *n, const char *path)
     }
     if (to)
         to[used] = 0;
-    return keep(n, to);
+    return names_keep_text(n, to);
 }
 
 /* Where the file is, for people. */
@@ -265,8 +268,8 @@ static size_t recorded_names(const struct names *n, uint64_t pc, struct symbol_f
 }
 
 /* The functions at a node, innermost first; at least one. *from: its module, or NULL. */
-static size_t resolve(const struct names *n, const struct trace_frame_node *node,
-                      struct symbol_frame *found, size_t max, const struct trace_module **from)
+static size_t resolve_node(const struct names *n, const struct trace_frame_node *node,
+                           struct symbol_frame *found, size_t max, const struct trace_module **from)
 {
     struct symbol_module module;
     const struct trace_module *in = node->module && node->module <= n->image->module_count
@@ -299,16 +302,16 @@ static bool is_script(const struct name_frame *f)
            (!strcmp(f->module, SYMBOL_PYTHON) || !strcmp(f->module, SYMBOL_JAVASCRIPT));
 }
 
-static bool is_own(const struct names *n, const struct trace_module *from)
+static bool module_is_own(const struct names *n, const struct trace_module *from)
 {
     return from && n->image->exe && from->path && !strcmp(from->path, n->image->exe);
 }
 
-static void look_up(struct names *n, const struct trace_frame_node *node, struct span *span)
+static void look_up_node(struct names *n, const struct trace_frame_node *node, struct span *span)
 {
     struct symbol_frame found[INLINE_MAX];
     const struct trace_module *from;
-    const size_t count = resolve(n, node, found, INLINE_MAX, &from);
+    const size_t count = resolve_node(n, node, found, INLINE_MAX, &from);
     span->first = (uint32_t)n->id_count;
     for (size_t i = 0; i < count; i++) {
         const struct symbol_frame *s = &found[i];
@@ -320,7 +323,7 @@ static void look_up(struct names *n, const struct trace_frame_node *node, struct
                                .known = s->function != NULL};
         if (!f.module && from)
             f.module = path_base_name(from->path);
-        f.own = is_own(n, from) || is_script(&f);
+        f.own = module_is_own(n, from) || is_script(&f);
         n->met_script |= is_script(&f);
         if (!f.full) {
             char text[512];
@@ -329,7 +332,7 @@ static void look_up(struct names *n, const struct trace_frame_node *node, struct
                          (unsigned long long)(node->pc - from->bias));
             else
                 snprintf(text, sizeof text, "0x%llx", (unsigned long long)node->pc);
-            f.full = keep(n, strdup(text));
+            f.full = names_keep_text(n, strdup(text));
         }
         uint32_t id = intern(n, f);
         if (!ARRAY_ROOM(n->ids, n->id_count + 1, n->id_room)) {
@@ -377,12 +380,12 @@ static const struct span *find_span(struct names *n, const struct trace_frame_no
     if (cut)
         look_up_cut(n, span);
     else
-        look_up(n, node, span);
+        look_up_node(n, node, span);
     return span;
 }
 
 /* The same, remembered by node. */
-static inline const struct span *span_of(struct names *n, uint32_t node)
+static inline const struct span *span_of_node(struct names *n, uint32_t node)
 {
     if (node < n->span_nodes && n->span_at[node])
         return &n->spans[n->span_at[node] - 1];
@@ -401,7 +404,7 @@ static inline const struct span *span_of(struct names *n, uint32_t node)
 /* ---- the root of the sources ---- */
 
 /* Sources that are not the program's own, although code of theirs is in it. */
-static bool is_foreign(const char *file)
+static bool is_foreign_source(const char *file)
 {
     static const char *const parts[] = {
         "/usr/",          "/rustc/", "/.cargo/registry/", "/.cargo/git/", "/site-packages/",
@@ -444,14 +447,14 @@ static void find_root(struct names *n)
         const struct trace_module *from = at->module && at->module <= image->module_count
                                               ? &image->modules[at->module - 1]
                                               : NULL;
-        if (at->flags & MLW_NODE_TRUNCATED || (at->module && !is_own(n, from)))
+        if (at->flags & MLW_NODE_TRUNCATED || (at->module && !module_is_own(n, from)))
             continue;
         looked++;
-        const size_t count = resolve(n, at, found, INLINE_MAX, &from);
+        const size_t count = resolve_node(n, at, found, INLINE_MAX, &from);
         for (size_t i = 0; i < count; i++) {
             const char *file = found[i].file;
             const char *module = found[i].module ? found[i].module : from ? from->path : NULL;
-            if (!file || file[0] != '/' || is_foreign(file) ||
+            if (!file || file[0] != '/' || is_foreign_source(file) ||
                 role_of(found[i].function, module, file) != ROLE_CODE)
                 continue;
             file = normal(n, file);
@@ -464,7 +467,7 @@ static void find_root(struct names *n)
         }
     }
     if (first && length && memchr(first + 1, '/', length - 1)) /* not "/home" */
-        n->root = keep(n, strndup(first, length));
+        n->root = names_keep_text(n, strndup(first, length));
 }
 
 const char *names_source_root(struct names *n)
@@ -481,7 +484,7 @@ size_t names_of(struct names *n, uint32_t node, const uint32_t **ids)
         return 0;
     if (n->looks && !n->root_known)
         find_root(n);
-    const struct span *span = span_of(n, node);
+    const struct span *span = span_of_node(n, node);
     if (!span)
         return 0;
     *ids = n->ids + span->first;
@@ -505,10 +508,10 @@ void names_renew(struct names *n)
         struct symbol_frame found[INLINE_MAX];
         const struct trace_module *from;
         if (!has_no_name(n, span) ||
-            (resolve(n, &node, found, INLINE_MAX, &from) == 1 && !found[0].function))
+            (resolve_node(n, &node, found, INLINE_MAX, &from) == 1 && !found[0].function))
             continue; /* what stays as it is takes no memory */
         span->count = 0;
-        look_up(n, &node, span);
+        look_up_node(n, &node, span);
     }
     n->scanned = 0;
 }
@@ -575,7 +578,7 @@ uint64_t names_digest(struct names *n)
 {
     const uint32_t *ids;
     uint64_t sum =
-        hash_text(n->look.full_names | (uint64_t)n->look.start_frames << 1, names_source_root(n));
+        hash_name(n->look.full_names | (uint64_t)n->look.start_frames << 1, names_source_root(n));
     for (uint32_t node = 1; node <= n->image->stacks; node++)
         names_of(n, node, &ids);
     for (uint32_t i = 0; i < n->span_count; i++) {
@@ -615,7 +618,7 @@ static void find_scripts(struct names *n)
     show_scripts(n);
 }
 
-static bool is_code(const struct name_frame *f) { return !f->wrapper && !f->cut; }
+static bool frame_is_code(const struct name_frame *f) { return !f->wrapper && !f->cut; }
 
 /* A stripped library names what it exports alone. So many frames without a name are passed over,
  * within one module, where an allocator called them, or the code of an interpreter. */
@@ -700,10 +703,10 @@ bool names_search(struct names_search *s, const struct name_frame *f, uint64_t k
         *site = s->candidate;
     if (past <= 0)
         return past < 0;
-    s->in_run = is_code(f) && is_nameless(f, &s->run);
+    s->in_run = frame_is_code(f) && is_nameless(f, &s->run);
     if (s->in_run)
         s->candidate = key;
-    else if (is_code(f)) {
+    else if (frame_is_code(f)) {
         *site = key;
         return true;
     } else if (f->role == ROLE_ALLOCATOR) {

@@ -265,7 +265,7 @@ static const struct row {
     {MODULE, ROLE_INTERPRETER, "liblua5.*.so*"},
 };
 
-static bool fits(const char *glob, const char *text)
+static bool glob_fits(const char *glob, const char *text)
 {
     size_t plain = strcspn(glob, "*?["); /* most rows end here */
     if (strncmp(glob, text, plain) != 0)
@@ -275,10 +275,10 @@ static bool fits(const char *glob, const char *text)
     return fnmatch(glob + plain, text + plain, 0) == 0;
 }
 
-static enum role search(enum what what, const char *text)
+static enum role search_roles(enum what what, const char *text)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (table[i].what == what && fits(table[i].name, text))
+        if (table[i].what == what && glob_fits(table[i].name, text))
             return table[i].role;
     return ROLE_CODE;
 }
@@ -334,7 +334,7 @@ static bool of_library(const char *s)
         return false;
     memcpy(crate, s, n);
     crate[n] = 0;
-    return search(CRATE, crate) == ROLE_LIBRARY;
+    return search_roles(CRATE, crate) == ROLE_LIBRARY;
 }
 
 /* Whether some crate that is named within is not the library's. */
@@ -353,7 +353,7 @@ static bool names_others(const char *from, const char *to)
  * the library for every type show by their source, where it is known.) */
 static enum role rust_role(const char *name, const char *file)
 {
-    enum role by_source = file ? search(SOURCE, file) : ROLE_CODE;
+    enum role by_source = file ? search_roles(SOURCE, file) : ROLE_CODE;
     if (by_source != ROLE_CODE)
         return by_source;
     if (!of_library(name))
@@ -384,15 +384,15 @@ enum role role_of(const char *function, const char *path, const char *file)
     const char *slash = path ? strrchr(path, '/') : NULL;
     if (function) {
         spelling_path(function, &b);
-        role = search(FUNCTION, buffer_text(&b));
+        role = search_roles(FUNCTION, buffer_text(&b));
     }
     if (path && (!strcmp(path, SYMBOL_PYTHON) || !strcmp(path, SYMBOL_JAVASCRIPT))) {
         buffer_release(&b);
-        return file ? search(SCRIPT, file) : ROLE_CODE;
+        return file ? search_roles(SCRIPT, file) : ROLE_CODE;
     }
     if (role == ROLE_CODE && path)
-        role = search(MODULE, slash ? slash + 1 : path);
-    if (role == ROLE_LIBRARY && function && search(LIBC, function) == ROLE_START)
+        role = search_roles(MODULE, slash ? slash + 1 : path);
+    if (role == ROLE_LIBRARY && function && search_roles(LIBC, function) == ROLE_START)
         role = ROLE_START;
     if (role == ROLE_CODE && function && is_rust(function))
         role = rust_role(function, file);

@@ -49,10 +49,10 @@ struct reader {
     bool described;
 };
 
-static int no_memory(struct error *err) { return error_memory(err); }
+static int heaptrack_no_memory(struct error *err) { return error_memory(err); }
 
 /* A number in hex; false when there is none, or it does not fit. */
-static bool hex(char **p, uint64_t *v)
+static bool heaptrack_hex(char **p, uint64_t *v)
 {
     unsigned digits = 0;
     while (**p == ' ')
@@ -74,7 +74,7 @@ static bool hex(char **p, uint64_t *v)
     return digits && (**p == ' ' || !**p);
 }
 
-static int bad(struct reader *r, struct error *err, const char *what)
+static int heaptrack_bad_line(struct reader *r, struct error *err, const char *what)
 {
     return source_error(r->source, err, "%s", what);
 }
@@ -83,18 +83,18 @@ static int read_string(struct reader *r, char *p, size_t line_bytes, const char 
                        struct error *err)
 {
     uint64_t n = 0;
-    if (r->sized && (!hex(&p, &n) || *p != ' '))
-        return bad(r, err, "a string without its length");
+    if (r->sized && (!heaptrack_hex(&p, &n) || *p != ' '))
+        return heaptrack_bad_line(r, err, "a string without its length");
     p += *p == ' ';
     if (!r->sized)
         n = line_bytes - (size_t)(p - line);
     if ((size_t)(p - line) + n != line_bytes)
-        return bad(r, err, "a string that is not as long as it says");
+        return heaptrack_bad_line(r, err, "a string that is not as long as it says");
     if (!ARRAY_ROOM(r->string_at, r->string_count + 1, r->string_room))
-        return no_memory(err);
+        return heaptrack_no_memory(err);
     r->string_at[r->string_count++] = r->strings.size_bytes;
     buffer_append(&r->strings, p, (size_t)n + 1);
-    return buffer_failed(&r->strings) ? no_memory(err) : 0;
+    return buffer_failed(&r->strings) ? heaptrack_no_memory(err) : 0;
 }
 
 static const char *string_of(const struct reader *r, uint64_t id)
@@ -102,7 +102,7 @@ static const char *string_of(const struct reader *r, uint64_t id)
     return id ? r->strings.data + r->string_at[id - 1] : NULL;
 }
 
-static int module_of(struct reader *r, uint64_t string, uint32_t *id, struct error *err)
+static int heaptrack_module(struct reader *r, uint64_t string, uint32_t *id, struct error *err)
 {
     *id = 0;
     if (!string)
@@ -111,7 +111,7 @@ static int module_of(struct reader *r, uint64_t string, uint32_t *id, struct err
         size_t room = r->string_room + 1;
         uint32_t *more = realloc(r->module_of, room * sizeof *more);
         if (!more)
-            return no_memory(err);
+            return heaptrack_no_memory(err);
         memset(more + r->module_room, 0, (room - r->module_room) * sizeof *more);
         r->module_of = more;
         r->module_room = room;
@@ -128,24 +128,27 @@ static int read_place(struct reader *r, char *p, struct error *err)
 {
     uint64_t pc, module, v[3];
     struct place *k;
-    if (!hex(&p, &pc) || !hex(&p, &module))
-        return bad(r, err, "an instruction pointer without its address and module");
+    if (!heaptrack_hex(&p, &pc) || !heaptrack_hex(&p, &module))
+        return heaptrack_bad_line(r, err, "an instruction pointer without its address and module");
     if (module > r->string_count)
-        return bad(r, err, "an instruction pointer names a string that was not defined before");
+        return heaptrack_bad_line(
+            r, err, "an instruction pointer names a string that was not defined before");
     if (!ARRAY_ROOM(r->places, r->place_count + 1, r->place_room))
-        return no_memory(err);
+        return heaptrack_no_memory(err);
     k = &r->places[r->place_count++];
     k->pc = pc;
-    if (module_of(r, module, &k->module, err))
+    if (heaptrack_module(r, module, &k->module, err))
         return -1;
     struct rows_name name = {.pc = pc};
     bool any = false;
     while (*p) {
         v[1] = v[2] = 0;
-        if (!hex(&p, &v[0]) || (*p && (!hex(&p, &v[1]) || !hex(&p, &v[2]))))
-            return bad(r, err, "a frame is not a function, or a function, file and line");
+        if (!heaptrack_hex(&p, &v[0]) ||
+            (*p && (!heaptrack_hex(&p, &v[1]) || !heaptrack_hex(&p, &v[2]))))
+            return heaptrack_bad_line(r, err,
+                                      "a frame is not a function, or a function, file and line");
         if (v[0] > r->string_count || v[1] > r->string_count || v[2] > UINT32_MAX)
-            return bad(r, err, "a frame names a string that was not defined before");
+            return heaptrack_bad_line(r, err, "a frame names a string that was not defined before");
         if (any) {
             name.inlined = true; /* into this one */
             rows_name(r->rows, &name);
@@ -163,10 +166,10 @@ static int read_place(struct reader *r, char *p, struct error *err)
 static int read_trace(struct reader *r, char *p, struct error *err)
 {
     uint64_t place, parent;
-    if (!hex(&p, &place) || !hex(&p, &parent) || *p)
-        return bad(r, err, "a trace is not an instruction pointer and a parent");
+    if (!heaptrack_hex(&p, &place) || !heaptrack_hex(&p, &parent) || *p)
+        return heaptrack_bad_line(r, err, "a trace is not an instruction pointer and a parent");
     if (!place || place > r->place_count || parent > r->traces)
-        return bad(r, err, "a trace names an entry that was not defined before");
+        return heaptrack_bad_line(r, err, "a trace names an entry that was not defined before");
     const struct place *k = &r->places[place - 1];
     rows_node(r->rows, r->thread, ++r->traces, (uint32_t)parent, k->pc, k->module);
     return 0;
@@ -175,17 +178,18 @@ static int read_trace(struct reader *r, char *p, struct error *err)
 static int read_pair(struct reader *r, char *p, struct error *err)
 {
     uint64_t size, trace;
-    if (!hex(&p, &size) || !hex(&p, &trace) || *p)
-        return bad(r, err, "an allocation's description is not a size and a trace");
+    if (!heaptrack_hex(&p, &size) || !heaptrack_hex(&p, &trace) || *p)
+        return heaptrack_bad_line(r, err, "an allocation's description is not a size and a trace");
     if (trace > r->traces)
-        return bad(r, err, "an allocation's description names a trace that was not defined before");
+        return heaptrack_bad_line(
+            r, err, "an allocation's description names a trace that was not defined before");
     if (!ARRAY_ROOM(r->pairs, r->pair_count + 1, r->pair_room))
-        return no_memory(err);
+        return heaptrack_no_memory(err);
     r->pairs[r->pair_count++] = (struct pair){size, (uint32_t)trace, NONE, NONE};
     return 0;
 }
 
-static uint64_t tick(struct reader *r)
+static uint64_t heaptrack_tick(struct reader *r)
 {
     uint64_t ns = r->now_ms * 1000000;
     r->last_ns = ns > r->last_ns ? ns : r->last_ns + 1;
@@ -195,21 +199,23 @@ static uint64_t tick(struct reader *r)
 static int read_event(struct reader *r, char *p, bool allocates, struct error *err)
 {
     uint64_t id;
-    if (!hex(&p, &id) || *p)
-        return bad(r, err, "an event without the number of its allocation");
+    if (!heaptrack_hex(&p, &id) || *p)
+        return heaptrack_bad_line(r, err, "an event without the number of its allocation");
     if (id >= r->pair_count)
-        return bad(r, err, "an event names an allocation that was not described before");
+        return heaptrack_bad_line(r, err,
+                                  "an event names an allocation that was not described before");
     struct pair *k = &r->pairs[id];
     if (!allocates) {
         uint32_t b = k->live;
         if (b == NONE)
-            return bad(r, err, "a release of a block that is not live");
+            return heaptrack_bad_line(r, err, "a release of a block that is not live");
         k->live = r->blocks[b].next;
         r->blocks[b].next = k->freed;
         k->freed = b;
         rows_call(r->rows, r->thread,
-                  &(struct rows_call){
-                      .time_ns = tick(r), .op = MLW_OP_FREE, .address = r->blocks[b].address});
+                  &(struct rows_call){.time_ns = heaptrack_tick(r),
+                                      .op = MLW_OP_FREE,
+                                      .address = r->blocks[b].address});
         return 0;
     }
     uint32_t b = k->freed;
@@ -217,7 +223,7 @@ static int read_event(struct reader *r, char *p, bool allocates, struct error *e
         k->freed = r->blocks[b].next;
     } else {
         if (!ARRAY_ROOM(r->blocks, r->block_count + 1, r->block_room) || r->block_count >= NONE)
-            return no_memory(err);
+            return heaptrack_no_memory(err);
         b = (uint32_t)r->block_count++;
         r->blocks[b].address = r->next_address;
         uint64_t step = (k->size < (uint64_t)1 << 40 ? k->size : (uint64_t)1 << 40) + 31;
@@ -226,7 +232,7 @@ static int read_event(struct reader *r, char *p, bool allocates, struct error *e
     r->blocks[b].next = k->live;
     k->live = b;
     rows_call(r->rows, r->thread,
-              &(struct rows_call){.time_ns = tick(r),
+              &(struct rows_call){.time_ns = heaptrack_tick(r),
                                   .op = MLW_OP_MALLOC,
                                   .address = r->blocks[b].address,
                                   .size = k->size,
@@ -237,12 +243,12 @@ static int read_event(struct reader *r, char *p, bool allocates, struct error *e
 static int read_version(struct reader *r, char *p, struct error *err)
 {
     uint64_t tool, format;
-    if (!hex(&p, &tool))
-        return bad(r, err, "no version of the file format");
+    if (!heaptrack_hex(&p, &tool))
+        return heaptrack_bad_line(r, err, "no version of the file format");
     if (!*p && tool == 0x10200) /* before the format had a version of its own */
         format = 1;
-    else if (!hex(&p, &format))
-        return bad(r, err, "no version of the file format");
+    else if (!heaptrack_hex(&p, &format))
+        return heaptrack_bad_line(r, err, "no version of the file format");
     if (!format || format > 3)
         return source_error(
             r->source, err,
@@ -254,7 +260,7 @@ static int read_version(struct reader *r, char *p, struct error *err)
     return 0;
 }
 
-static void describe(struct reader *r, const char *command)
+static void heaptrack_describe(struct reader *r, const char *command)
 {
     rows_process(r->rows,
                  &(struct rows_process){
@@ -268,7 +274,7 @@ static void describe(struct reader *r, const char *command)
     r->described = true;
 }
 
-static int read_line(void *arg, char *line, size_t n, struct error *err)
+static int heaptrack_read_line(void *arg, char *line, size_t n, struct error *err)
 {
     struct reader *r = arg;
     char *p = line + 1;
@@ -276,19 +282,20 @@ static int read_line(void *arg, char *line, size_t n, struct error *err)
     if (!n || *line == '#')
         return 0;
     if (!r->headed && *line != 'v')
-        return bad(r, err, "not a file of heaptrack: it does not begin with its version");
+        return heaptrack_bad_line(r, err,
+                                  "not a file of heaptrack: it does not begin with its version");
     if (n > 1 && *p != ' ')
-        return bad(r, err, "not a line of heaptrack's format");
+        return heaptrack_bad_line(r, err, "not a line of heaptrack's format");
     switch (*line) {
     case 'v': return read_version(r, p, err);
     case 'X':
         if (r->described)
-            return bad(r, err, "a second command line");
-        describe(r, n > 2 ? line + 2 : NULL);
+            return heaptrack_bad_line(r, err, "a second command line");
+        heaptrack_describe(r, n > 2 ? line + 2 : NULL);
         return 0;
     case 'I':
-        if (!hex(&p, &r->page_bytes) || !r->page_bytes || r->page_bytes > 1u << 30)
-            return bad(r, err, "no size of a page");
+        if (!heaptrack_hex(&p, &r->page_bytes) || !r->page_bytes || r->page_bytes > 1u << 30)
+            return heaptrack_bad_line(r, err, "no size of a page");
         return 0;
     case 's': return read_string(r, p, n, line, err);
     case 'i': return read_place(r, p, err);
@@ -297,14 +304,14 @@ static int read_line(void *arg, char *line, size_t n, struct error *err)
     case '+': return read_event(r, p, true, err);
     case '-': return read_event(r, p, false, err);
     case 'c':
-        if (!hex(&p, &v) || *p || v > UINT64_MAX / 1000000000)
-            return bad(r, err, "no time");
+        if (!heaptrack_hex(&p, &v) || *p || v > UINT64_MAX / 1000000000)
+            return heaptrack_bad_line(r, err, "no time");
         if (v > r->now_ms)
             r->now_ms = v;
         return 0;
     case 'R':
-        if (!hex(&p, &v) || *p || v > (uint64_t)1 << 50)
-            return bad(r, err, "no resident size");
+        if (!heaptrack_hex(&p, &v) || *p || v > (uint64_t)1 << 50)
+            return heaptrack_bad_line(r, err, "no resident size");
         rows_resident(r->rows, 0, r->now_ms * 1000000,
                       &(struct mlw_resident){.rss = v * r->page_bytes});
         return 0;
@@ -312,11 +319,12 @@ static int read_line(void *arg, char *line, size_t n, struct error *err)
     case 'S': r->result->skipped++; return 0; /* attached; a suppression */
     case 'x':
     case 'm':
-        return bad(r, err,
-                   "what heaptrack --raw writes: its names are not looked up yet. Make a file that "
-                   "has them by 'zstdcat FILE | heaptrack --interpret', or heaptrack_interpret "
-                   "(zcat, cat: as it is packed)");
-    default: return bad(r, err, "not a line of heaptrack's format");
+        return heaptrack_bad_line(
+            r, err,
+            "what heaptrack --raw writes: its names are not looked up yet. Make a file that "
+            "has them by 'zstdcat FILE | heaptrack --interpret', or heaptrack_interpret "
+            "(zcat, cat: as it is packed)");
+    default: return heaptrack_bad_line(r, err, "not a line of heaptrack's format");
     }
 }
 
@@ -329,13 +337,13 @@ int import_heaptrack(const char *path, struct rows *rows, struct import_result *
     r.source = source_open(path, err);
     if (r.source) {
         r.thread = rows_thread(rows, 1, "");
-        more = source_each(r.source, read_line, &r, err);
+        more = source_each(r.source, heaptrack_read_line, &r, err);
         result->cut = !more && source_is_cut(r.source);
         if (!more && !r.headed)
-            more = bad(&r, err,
-                       result->cut ? "it is cut off within its first line" : "the file is empty");
+            more = heaptrack_bad_line(
+                &r, err, result->cut ? "it is cut off within its first line" : "the file is empty");
         if (!more && !r.described)
-            describe(&r, NULL);
+            heaptrack_describe(&r, NULL);
     }
     *end_ns = r.now_ms * 1000000 > r.last_ns ? r.now_ms * 1000000 : r.last_ns;
     result->calls = rows_calls(rows);

@@ -32,8 +32,8 @@ static void row(struct reader *r, uint32_t thread, struct rows_call c)
     rows_call(r->rows, thread, &c);
 }
 
-static uint32_t call(void *arg, uint32_t thread, const struct djmalloc_record *k, uint32_t slot,
-                     uint32_t vanished)
+static uint32_t mtrace_add_call(void *arg, uint32_t thread, const struct djmalloc_record *k,
+                                uint32_t slot, uint32_t vanished)
 {
     static const uint8_t ops[] = {
         [DJ_MALLOC] = MLW_OP_MALLOC,     [DJ_CALLOC] = MLW_OP_CALLOC,
@@ -65,7 +65,7 @@ static uint32_t call(void *arg, uint32_t thread, const struct djmalloc_record *k
     return 0;
 }
 
-static bool is_text(const char *path)
+static bool is_mtrace_text(const char *path)
 {
     struct error ignored;
     char *line;
@@ -80,10 +80,10 @@ int import_mtrace(const char *path, struct rows *rows, struct import_result *res
                   uint64_t *end_ns, struct error *err)
 {
     struct reader r = {.rows = rows};
-    const struct djmalloc_sink sink = {&r, thread, call};
+    const struct djmalloc_sink sink = {&r, thread, mtrace_add_call};
     struct djmalloc_result records = {0};
     size_t bytes = 0;
-    if (is_text(path))
+    if (is_mtrace_text(path))
         return import_mtrace_text(path, rows, result, end_ns, err);
     uint8_t *data = trust_map(path, &bytes, err);
     if (!data)

@@ -45,12 +45,12 @@ bool import_is_mtrace_text(const char *line)
     return !strcmp(line, "= Start") || (!strncmp(line, "@ ", 2) && strstr(line, "] "));
 }
 
-static int bad(struct reader *r, struct error *err, const char *what)
+static int mtrace_bad_line(struct reader *r, struct error *err, const char *what)
 {
     return source_error(r->source, err, "%s", what);
 }
 
-static bool hex(char **p, uint64_t *v)
+static bool mtrace_hex(char **p, uint64_t *v)
 {
     char *end;
     *p += strspn(*p, " ");
@@ -68,7 +68,7 @@ static bool hex(char **p, uint64_t *v)
 
 /* True: the file is there, and *first is the address of its first byte by its own headers, which
  * is not 0 in a program that cannot be moved. */
-static bool is_there(const char *path, uint64_t *first)
+static bool module_is_there(const char *path, uint64_t *first)
 {
     struct error ignored;
     Elf64_Ehdr head;
@@ -93,15 +93,15 @@ static bool is_there(const char *path, uint64_t *first)
 }
 
 /* Where the call came from: the text between "@ " and "] ". *stack: its node. */
-static int read_caller(struct reader *r, char *where, uint32_t *stack, struct error *err)
+static int mtrace_read_caller(struct reader *r, char *where, uint32_t *stack, struct error *err)
 {
     struct {
         uint64_t pc, module;
     } key = {0};
     char *open = strrchr(where, '['), *symbol = NULL, *p = open ? open + 1 : where;
     bool fresh;
-    if (!open || !hex(&p, &key.pc) || *p)
-        return bad(r, err, "a caller without its address");
+    if (!open || !mtrace_hex(&p, &key.pc) || *p)
+        return mtrace_bad_line(r, err, "a caller without its address");
     *open = 0;
     if (open > where && open[-1] == ')' && (symbol = strrchr(where, '('))) {
         open[-1] = *symbol++ = 0;
@@ -119,7 +119,7 @@ static int read_caller(struct reader *r, char *where, uint32_t *stack, struct er
             return error_memory(err);
         if (fresh) {
             uint64_t first;
-            r->is_missing |= !is_there(where, &first);
+            r->is_missing |= !module_is_there(where, &first);
             if (is_offset && key.pc >= first) /* an address, of older versions */
                 first = 0;
             rows_module(r->rows, r->thread, (uint32_t)key.module, where,
@@ -144,7 +144,7 @@ static int read_caller(struct reader *r, char *where, uint32_t *stack, struct er
     return 0;
 }
 
-static void call(struct reader *r, const struct rows_call *c)
+static void mtrace_text_call(struct reader *r, const struct rows_call *c)
 {
     struct rows_call timed = *c;
     timed.time_ns = r->time_ns += 1000;
@@ -156,37 +156,37 @@ static int read_call(struct reader *r, char *p, uint32_t stack, struct error *er
     const char kind = *p++;
     uint64_t block, size = 0;
     if (kind != '>' && r->old)
-        return bad(r, err, "a reallocation without its second line");
-    if (!strchr("+-<>!", kind) || !hex(&p, &block) || (strchr("+>!", kind) && !hex(&p, &size)) ||
-        *p)
-        return bad(r, err, "not a line of mtrace(3)");
+        return mtrace_bad_line(r, err, "a reallocation without its second line");
+    if (!strchr("+-<>!", kind) || !mtrace_hex(&p, &block) ||
+        (strchr("+>!", kind) && !mtrace_hex(&p, &size)) || *p)
+        return mtrace_bad_line(r, err, "not a line of mtrace(3)");
     switch (kind) {
     case '+':
-        call(r, &(struct rows_call){.op = MLW_OP_MALLOC,
-                                    .address = block,
-                                    .size = size,
-                                    .stack = stack,
-                                    .path = block ? 0 : MLW_PATH_FAILED});
+        mtrace_text_call(r, &(struct rows_call){.op = MLW_OP_MALLOC,
+                                                .address = block,
+                                                .size = size,
+                                                .stack = stack,
+                                                .path = block ? 0 : MLW_PATH_FAILED});
         break;
-    case '-': call(r, &(struct rows_call){.op = MLW_OP_FREE, .address = block}); break;
+    case '-': mtrace_text_call(r, &(struct rows_call){.op = MLW_OP_FREE, .address = block}); break;
     case '<': r->old = block; break;
     default:
         if (kind == '>' && !r->old)
-            return bad(r, err, "the second line of a reallocation without its first");
-        call(r, &(struct rows_call){.op = MLW_OP_REALLOC_OLD,
-                                    .address = kind == '>' ? r->old : block});
-        call(r, &(struct rows_call){.op = MLW_OP_REALLOC,
-                                    .address = kind == '>' ? block : 0,
-                                    .size = size,
-                                    .stack = stack,
-                                    .path = kind == '>' ? 0 : MLW_PATH_FAILED});
+            return mtrace_bad_line(r, err, "the second line of a reallocation without its first");
+        mtrace_text_call(r, &(struct rows_call){.op = MLW_OP_REALLOC_OLD,
+                                                .address = kind == '>' ? r->old : block});
+        mtrace_text_call(r, &(struct rows_call){.op = MLW_OP_REALLOC,
+                                                .address = kind == '>' ? block : 0,
+                                                .size = size,
+                                                .stack = stack,
+                                                .path = kind == '>' ? 0 : MLW_PATH_FAILED});
         r->old = 0;
     }
     r->any = true;
     return 0;
 }
 
-static int read_line(void *arg, char *line, size_t n, struct error *err)
+static int mtrace_read_line(void *arg, char *line, size_t n, struct error *err)
 {
     struct reader *r = arg;
     (void)n;
@@ -203,16 +203,16 @@ static int read_line(void *arg, char *line, size_t n, struct error *err)
         for (char *next = strstr(line, "] "); next; next = strstr(next + 1, "] "))
             end = next;
         if (!end)
-            return bad(r, err, "a line without its caller");
+            return mtrace_bad_line(r, err, "a line without its caller");
         *end = 0;
         p = end + 2;
-        if (read_caller(r, line + 2, &stack, err))
+        if (mtrace_read_caller(r, line + 2, &stack, err))
             return -1;
     }
     return read_call(r, p, stack, err);
 }
 
-static void describe(const struct reader *r)
+static void mtrace_describe(const struct reader *r)
 {
     rows_process(r->rows,
                  &(struct rows_process){
@@ -236,12 +236,12 @@ int import_mtrace_text(const char *path, struct rows *rows, struct import_result
     r.source = source_open(path, err);
     if (r.source) {
         r.thread = rows_thread(rows, 1, "");
-        more = source_each(r.source, read_line, &r, err);
+        more = source_each(r.source, mtrace_read_line, &r, err);
         result->cut = !more && source_is_cut(r.source);
         if (!more && !r.any)
-            more = bad(&r, err, "the trace has no call");
+            more = mtrace_bad_line(&r, err, "the trace has no call");
         if (!more)
-            describe(&r);
+            mtrace_describe(&r);
     }
     /* Where all files are there, a report has better names. */
     for (size_t i = 0; i < r.named_count; i++) {

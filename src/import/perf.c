@@ -106,7 +106,7 @@ struct reader {
 /* --- a line of an event --- */
 
 /* The number at *p, which moves behind it; hex with 0x in front. */
-static bool number(const char **p, uint64_t *v)
+static bool perf_number(const char **p, uint64_t *v)
 {
     char *end;
     if (!isdigit((unsigned char)**p))
@@ -128,13 +128,13 @@ static const char *blanks(const char *p)
 static const char *parse_head(const char *p, struct event *e, char name[64])
 {
     uint64_t v, fraction = 0;
-    if (!number(&p, &e->tid))
+    if (!perf_number(&p, &e->tid))
         return NULL;
     e->pid = 0;
     if (*p == '/') {
         p++;
         e->pid = e->tid;
-        if (!number(&p, &e->tid))
+        if (!perf_number(&p, &e->tid))
             return NULL;
     }
     if (*p != ' ' && *p != '\t')
@@ -146,7 +146,7 @@ static const char *parse_head(const char *p, struct event *e, char name[64])
             return NULL;
         p = blanks(p + 1);
     }
-    if (!number(&p, &v) || *p != '.' || v > UINT64_MAX / 4000000000u)
+    if (!perf_number(&p, &v) || *p != '.' || v > UINT64_MAX / 4000000000u)
         return NULL;
     unsigned places = 0;
     for (p++; isdigit((unsigned char)*p); p++)
@@ -161,7 +161,7 @@ static const char *parse_head(const char *p, struct event *e, char name[64])
     e->time_ns = v * 1000000000 + fraction;
     p = blanks(p + 1);
     const char *before = p;
-    if (number(&p, &v) && (*p == ' ' || *p == '\t'))
+    if (perf_number(&p, &v) && (*p == ' ' || *p == '\t'))
         p = blanks(p);
     else
         p = before;
@@ -178,7 +178,7 @@ static const char *parse_head(const char *p, struct event *e, char name[64])
     return p + n;
 }
 
-static bool ends_with(char *name, const char *end)
+static bool name_ends_with(char *name, const char *end)
 {
     size_t n = strlen(name), k = strlen(end);
     if (n <= k || strcmp(name + n - k, end) != 0)
@@ -194,7 +194,8 @@ static const struct probe *probe_of(char *name, bool *returns)
         *number = 0;
     /* perf adds its own to a name that has one already */
     *returns = false;
-    while (ends_with(name, "__return") || ends_with(name, "_return") || ends_with(name, "_ret"))
+    while (name_ends_with(name, "__return") || name_ends_with(name, "_return") ||
+           name_ends_with(name, "_ret"))
         *returns = true;
     const char *bare = !strncmp(name, "__libc_", 7) ? name + 7 : name;
     for (size_t i = 0; i < sizeof probes / sizeof *probes; i++)
@@ -222,7 +223,7 @@ static void parse_arguments(const char *p, struct event *e)
         memset(a->name, 0, sizeof a->name);
         memcpy(a->name, p, n < sizeof a->name ? n : sizeof a->name - 1);
         p += n + 1;
-        if (!number(&p, &a->value))
+        if (!perf_number(&p, &a->value))
             return;
         e->argument_count++;
     }
@@ -242,7 +243,7 @@ static bool argument(const struct event *e, const char *const names[3], uint64_t
 /* --- what it means --- */
 
 /* NULL with *err set. */
-static struct thread *thread_of(struct reader *r, uint64_t tid, struct error *err)
+static struct thread *perf_thread(struct reader *r, uint64_t tid, struct error *err)
 {
     size_t at = INDEX_START;
     for (uint32_t i; (i = index_next(&r->thread_index, tid * HASH, &at)) != INDEX_NONE;)
@@ -265,8 +266,8 @@ static struct thread *thread_of(struct reader *r, uint64_t tid, struct error *er
 }
 
 /* The node of the event's stack. *holds: whether `rest`, a node, is an outer part of it. */
-static bool stack_of(struct reader *r, const struct thread *t, uint32_t rest, uint32_t *stack,
-                     bool *holds)
+static bool perf_stack(struct reader *r, const struct thread *t, uint32_t rest, uint32_t *stack,
+                       bool *holds)
 {
     struct event *e = &r->event;
     *stack = 0;
@@ -288,7 +289,7 @@ static bool stack_of(struct reader *r, const struct thread *t, uint32_t rest, ui
     return true;
 }
 
-static int entered(struct reader *r, struct thread *t, uint32_t stack, struct error *err)
+static int perf_entered(struct reader *r, struct thread *t, uint32_t stack, struct error *err)
 {
     const struct event *e = &r->event;
     const struct probe *p = e->probe;
@@ -391,14 +392,14 @@ static int finish_event(struct reader *r, struct error *err)
     if (e->time_ns < r->start_ns)
         return source_error(r->source, err, "time goes back before the first event");
     r->last_ns = e->time_ns;
-    struct thread *t = thread_of(r, e->tid, err);
+    struct thread *t = perf_thread(r, e->tid, err);
     if (!t)
         return -1;
     const unsigned entry = e->returns ? entry_of(t, e) : 0;
     bool holds;
-    if (!stack_of(r, t, entry ? t->calls[entry - 1].stack : 0, &stack, &holds))
+    if (!perf_stack(r, t, entry ? t->calls[entry - 1].stack : 0, &stack, &holds))
         return error_memory(err);
-    return e->returns ? returned(r, t, stack, holds, err) : entered(r, t, stack, err);
+    return e->returns ? returned(r, t, stack, holds, err) : perf_entered(r, t, stack, err);
 }
 
 /* *bias: an address in the file less the offset there, by the mappings that were printed. */
@@ -417,8 +418,8 @@ static bool mapped_bias(const struct reader *r, uint32_t file, uint64_t pc, uint
 /* The id of the module, and the frame's address in a space where no two modules meet: perf before
  * 6.12 prints offsets in files. A run-time address without a name is its own name, unless it is
  * known where the file was. */
-static int place(struct reader *r, const char *file, bool named, uint64_t *pc, uint32_t *module,
-                 struct error *err)
+static int perf_place_frame(struct reader *r, const char *file, bool named, uint64_t *pc,
+                            uint32_t *module, struct error *err)
 {
     struct {
         uint64_t file, bias;
@@ -430,7 +431,7 @@ static int place(struct reader *r, const char *file, bool named, uint64_t *pc, u
     const uint32_t number = strings_id(&r->files, file, strlen(file), &fresh);
     if (!number)
         return error_memory(err);
-    const struct thread *t = thread_of(r, r->event.tid, err);
+    const struct thread *t = perf_thread(r, r->event.tid, err);
     if (!t)
         return -1;
     key.file = number;
@@ -453,9 +454,10 @@ static int read_mapping(struct reader *r, const char *p, struct error *err)
 {
     uint64_t start, bytes, offset;
     bool fresh;
-    if (!(p = strchr(p, '[')) || !number((p++, &p), &start) || *p++ != '(' || !number(&p, &bytes) ||
-        strncmp(p, ") @ ", 4) != 0 || !number((p += 4, &p), &offset) || !(p = strchr(p, ']')) ||
-        strncmp(p, "]: ", 3) != 0 || !(p = strchr(p + 3, ' ')) || p[1] != '/')
+    if (!(p = strchr(p, '[')) || !perf_number((p++, &p), &start) || *p++ != '(' ||
+        !perf_number(&p, &bytes) || strncmp(p, ") @ ", 4) != 0 ||
+        !perf_number((p += 4, &p), &offset) || !(p = strchr(p, ']')) || strncmp(p, "]: ", 3) != 0 ||
+        !(p = strchr(p + 3, ' ')) || p[1] != '/')
         return 0; /* of the kernel, or of no file */
     const uint32_t file = strings_id(&r->files, p + 1, strlen(p + 1), &fresh);
     if (!file || !ARRAY_ROOM(r->mappings, r->mapping_count + 1, r->mapping_room))
@@ -465,7 +467,7 @@ static int read_mapping(struct reader *r, const char *p, struct error *err)
 }
 
 /* "    ADDRESS SYMBOL+0xOFFSET (FILE)" */
-static int read_frame(struct reader *r, char *line, struct error *err)
+static int perf_read_frame(struct reader *r, char *line, struct error *err)
 {
     struct event *e = &r->event;
     char *p = (char *)blanks(line), *end;
@@ -502,7 +504,7 @@ static int read_frame(struct reader *r, char *line, struct error *err)
         buffer_clear(&r->inlined);
         return 0;
     }
-    if (place(r, file, *name, &pc, &module, err))
+    if (perf_place_frame(r, file, *name, &pc, &module, err))
         return -1;
     if (!strings_id(&r->places, &pc, sizeof pc, &fresh))
         return error_memory(err);
@@ -518,7 +520,7 @@ static int read_frame(struct reader *r, char *line, struct error *err)
     return 0;
 }
 
-static int read_line(void *arg, char *line, size_t n, struct error *err)
+static int perf_read_line(void *arg, char *line, size_t n, struct error *err)
 {
     struct reader *r = arg;
     char name[64];
@@ -528,7 +530,7 @@ static int read_line(void *arg, char *line, size_t n, struct error *err)
         /* a frame; a short name of a program is indented as well, but has no event before it */
         const char *p = blanks(line);
         if (strspn(p, "0123456789abcdef") == strcspn(p, " \t"))
-            return read_frame(r, line, err);
+            return perf_read_frame(r, line, err);
     }
     if (finish_event(r, err))
         return -1;
@@ -570,7 +572,7 @@ int import_perf(const char *path, struct rows *rows, struct import_result *resul
     r->result = result;
     r->source = source_open(path, err);
     if (r->source) {
-        more = source_each(r->source, read_line, r, err);
+        more = source_each(r->source, perf_read_line, r, err);
         result->cut = !more && source_is_cut(r->source);
         if (!more && finish_event(r, err))
             more = -1;

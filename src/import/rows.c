@@ -78,7 +78,7 @@ static void tlv(struct buffer *b, uint16_t tag, const void *data, size_t n)
     buffer_append(b, zeros, -n & 7);
 }
 
-static void tlv_text(struct buffer *b, uint16_t tag, const char *text)
+static void rows_tlv_text(struct buffer *b, uint16_t tag, const char *text)
 {
     if (text)
         tlv(b, tag, text, strlen(text));
@@ -113,7 +113,7 @@ static uint64_t next_clock(struct rows *r, uint64_t time_ns)
     return r->last_clock;
 }
 
-static struct rows *begin(struct rows *r, struct error *err)
+static struct rows *begin_rows(struct rows *r, struct error *err)
 {
     r->last_clock = CLOCK_START;
     if (new_part(r))
@@ -123,7 +123,7 @@ static struct rows *begin(struct rows *r, struct error *err)
     return NULL;
 }
 
-static struct rows *make(const char *out, struct error *err)
+static struct rows *make_rows_file(const char *out, struct error *err)
 {
     struct rows *r = calloc(1, sizeof *r);
     if (r && !(r->path = strdup(out))) {
@@ -147,7 +147,7 @@ static mode_t usual_mode(void)
 
 struct rows *rows_new(const char *out, struct error *err)
 {
-    struct rows *r = make(out, err);
+    struct rows *r = make_rows_file(out, err);
     if (!r)
         return NULL;
     int fd = -1;
@@ -159,7 +159,7 @@ struct rows *rows_new(const char *out, struct error *err)
             error_system(err, "cannot create a file beside %s", out);
     }
     if (r->out)
-        return begin(r, err);
+        return begin_rows(r, err);
     if (fd >= 0)
         close(fd);
     rows_abandon(r);
@@ -168,17 +168,17 @@ struct rows *rows_new(const char *out, struct error *err)
 
 struct rows *rows_new_on(int fd, const char *out, struct error *err)
 {
-    struct rows *r = make(out, err);
+    struct rows *r = make_rows_file(out, err);
     if (r && (r->out = fdopen(fd, "ab")))
-        return begin(r, err);
+        return begin_rows(r, err);
     error_memory(err);
     close(fd);
     rows_abandon(r);
     return NULL;
 }
 
-static void describe(struct rows *r, uint32_t image, const struct rows_process *p,
-                     const uint64_t start[3])
+static void describe_rows_image(struct rows *r, uint32_t image, const struct rows_process *p,
+                                const uint64_t start[3])
 {
     struct mlw_chunk process = {.type = MLW_CHUNK_PROCESS, .image = image + 1, .tid = p->pid};
     struct buffer b = {0};
@@ -199,15 +199,15 @@ static void describe(struct rows *r, uint32_t image, const struct rows_process *
                 words[i] = 0;
         if (words) {
             tlv(&b, MLW_TLV_COMMAND, words, n);
-            tlv_text(&b, MLW_TLV_EXE, words);
+            rows_tlv_text(&b, MLW_TLV_EXE, words);
         }
         free(words);
     }
     if (p->arguments && p->argument_bytes)
         tlv(&b, MLW_TLV_COMMAND, p->arguments, p->argument_bytes);
-    tlv_text(&b, MLW_TLV_EXE, p->exe);
-    tlv_text(&b, MLW_TLV_ALLOCATOR, p->allocator);
-    tlv_text(&b, MLW_TLV_NOTE, p->note);
+    rows_tlv_text(&b, MLW_TLV_EXE, p->exe);
+    rows_tlv_text(&b, MLW_TLV_ALLOCATOR, p->allocator);
+    rows_tlv_text(&b, MLW_TLV_NOTE, p->note);
     tlv_u32(&b, MLW_TLV_STACKS, p->stack_mode);
     tlv_u32(&b, MLW_TLV_PAGE_BYTES, (uint32_t)ARCH_PAGE_BYTES);
     tlv_chunk(r, &process, &b);
@@ -222,9 +222,9 @@ void rows_process(struct rows *r, const struct rows_process *p)
     tlv_u32(&b, MLW_TLV_VERSION, MLW_FORMAT_VERSION);
     tlv_u32(&b, MLW_TLV_CLOCK_KIND, MLW_CLOCK_MONOTONIC_NS);
     tlv(&b, MLW_TLV_START, start, sizeof start);
-    tlv_text(&b, MLW_TLV_TOOL, p->tool);
+    rows_tlv_text(&b, MLW_TLV_TOOL, p->tool);
     tlv_chunk(r, &file, &b);
-    describe(r, 0, p, start);
+    describe_rows_image(r, 0, p, start);
 }
 
 uint32_t rows_image(struct rows *r, const struct rows_process *p, uint64_t time_ns)
@@ -235,13 +235,13 @@ uint32_t rows_image(struct rows *r, const struct rows_process *p, uint64_t time_
     const uint32_t image = (uint32_t)(part - r->parts);
     const uint64_t clock = part->start_clock = next_clock(r, time_ns);
     const uint64_t start[3] = {clock, clock, p->start_realtime_ns + (clock - CLOCK_START)};
-    describe(r, image, p, start);
+    describe_rows_image(r, image, p, start);
     return image;
 }
 
 /* --- rows --- */
 
-static void flush(struct rows *r, struct stream *s)
+static void flush_rows(struct rows *r, struct stream *s)
 {
     size_t n = (size_t)(s->p - s->payload);
     if (!n)
@@ -258,19 +258,19 @@ static void flush(struct rows *r, struct stream *s)
 }
 
 /* The stream with room for n bytes; NULL when memory ran out. */
-static struct stream *room(struct rows *r, uint32_t thread, size_t n)
+static struct stream *rows_room(struct rows *r, uint32_t thread, size_t n)
 {
     struct stream *s = thread < r->stream_count ? &r->streams[thread] : NULL;
     if (!s || !s->payload)
         return NULL;
     if ((size_t)(s->p - s->payload) + n > PAYLOAD)
-        flush(r, s);
+        flush_rows(r, s);
     return s;
 }
 
 static void meta(struct rows *r, uint32_t thread, unsigned kind, const void *data, size_t n)
 {
-    struct stream *s = n <= PAYLOAD / 2 ? room(r, thread, n + 8) : NULL;
+    struct stream *s = n <= PAYLOAD / 2 ? rows_room(r, thread, n + 8) : NULL;
     uint16_t header = MLW_OP_META, bytes = (uint16_t)n;
     if (!s)
         return;
@@ -315,7 +315,7 @@ uint32_t rows_thread_of(struct rows *r, uint32_t image, uint32_t tid, const char
 
 void rows_call(struct rows *r, uint32_t thread, const struct rows_call *c)
 {
-    struct stream *s = room(r, thread, MLW_ROW_MAX);
+    struct stream *s = rows_room(r, thread, MLW_ROW_MAX);
     if (!s)
         return;
     const uint64_t clock = next_clock(r, c->time_ns);
@@ -384,7 +384,7 @@ void rows_name(struct rows *r, const struct rows_name *n)
     r->name_count++;
 }
 
-static int by_pc(const void *a, const void *b)
+static int compare_name_pcs(const void *a, const void *b)
 {
     const struct name *x = a, *y = b;
     if (x->pc != y->pc)
@@ -393,7 +393,7 @@ static int by_pc(const void *a, const void *b)
 }
 
 /* Names, in the order of their addresses, as chunks of the process. */
-static void write_names(struct rows *r)
+static void write_row_names(struct rows *r)
 {
     struct mlw_chunk h = {.type = MLW_CHUNK_PROCESS, .image = 1, .tid = r->parts[0].pid};
     struct buffer part = {0};
@@ -402,7 +402,7 @@ static void write_names(struct rows *r)
         return;
     }
     if (r->name_count)
-        qsort(r->index, r->name_count, sizeof *r->index, by_pc);
+        qsort(r->index, r->name_count, sizeof *r->index, compare_name_pcs);
     for (size_t i = 0; i < r->name_count; i++) {
         buffer_append(&part, r->names.data + r->index[i].offset, r->index[i].bytes);
         if (part.size_bytes < NAMES_MAX && i + 1 < r->name_count)
@@ -440,7 +440,7 @@ void rows_split(struct rows *r, uint32_t image, uint64_t time_ns, const struct m
 
 uint64_t rows_calls(const struct rows *r) { return r->calls; }
 
-static void write_resident(struct rows *r, uint32_t image)
+static void write_row_resident(struct rows *r, uint32_t image)
 {
     struct part *p = &r->parts[image];
     struct mlw_chunk resident = {.type = MLW_CHUNK_RESIDENT, .image = image + 1, .tid = p->pid};
@@ -459,9 +459,9 @@ void rows_flush(struct rows *r)
 {
     for (uint32_t i = 0; i < r->stream_count; i++)
         if (r->streams[i].payload)
-            flush(r, &r->streams[i]);
+            flush_rows(r, &r->streams[i]);
     for (uint32_t i = 0; i < r->part_count; i++)
-        write_resident(r, i);
+        write_row_resident(r, i);
     fflush(r->out);
 }
 
@@ -477,11 +477,11 @@ void rows_end(struct rows *r, uint32_t image, uint64_t time_ns, uint32_t how, ui
         struct stream *s = &r->streams[i];
         if (s->image != image || !s->payload)
             continue;
-        flush(r, s);
+        flush_rows(r, s);
         free(s->payload);
         s->payload = NULL;
     }
-    write_resident(r, image);
+    write_row_resident(r, image);
     buffer_release(&p->resident);
 }
 
@@ -492,17 +492,17 @@ void rows_lost(struct rows *r, uint32_t image, uint64_t calls)
 
 void rows_note(struct rows *r, uint32_t image, const char *note)
 {
-    tlv_text(&r->parts[image].notes, MLW_TLV_NOTE, note);
+    rows_tlv_text(&r->parts[image].notes, MLW_TLV_NOTE, note);
 }
 
 void rows_called(struct rows *r, uint32_t image, const char *arguments, size_t bytes,
                  const char *comm)
 {
     tlv(&r->parts[image].notes, MLW_TLV_TITLE, arguments, bytes);
-    tlv_text(&r->parts[image].notes, MLW_TLV_COMM, comm);
+    rows_tlv_text(&r->parts[image].notes, MLW_TLV_COMM, comm);
 }
 
-static void write_end(struct rows *r, uint32_t image)
+static void write_row_end(struct rows *r, uint32_t image)
 {
     struct part *p = &r->parts[image];
     struct mlw_chunk end = {.type = MLW_CHUNK_END, .image = image + 1, .tid = p->pid};
@@ -520,17 +520,17 @@ static void write_end(struct rows *r, uint32_t image)
 }
 
 /* Writes the rest, and the ends. */
-static int complete(struct rows *r, uint64_t end_ns, struct error *err)
+static int complete_rows(struct rows *r, uint64_t end_ns, struct error *err)
 {
     uint64_t clock = CLOCK_START + end_ns;
     if (clock < r->last_clock)
         clock = r->last_clock;
     rows_flush(r);
-    write_names(r);
+    write_row_names(r);
     for (uint32_t i = 0; i < r->part_count; i++) {
         if (!r->parts[i].ended)
             r->parts[i].end_clock = clock;
-        write_end(r, i);
+        write_row_end(r, i);
     }
     bool bad = ferror(r->out);
     if (fclose(r->out))
@@ -543,7 +543,7 @@ static int complete(struct rows *r, uint64_t end_ns, struct error *err)
 int rows_finish(struct rows *r, uint64_t end_ns, struct error *err)
 {
     struct trace_seal_result sealed;
-    int status = complete(r, end_ns, err);
+    int status = complete_rows(r, end_ns, err);
     if (!status)
         status = trace_seal(r->raw.fd, &r->place, 0, NULL, &sealed, NULL, NULL, err);
     rows_abandon(r);
@@ -552,7 +552,7 @@ int rows_finish(struct rows *r, uint64_t end_ns, struct error *err)
 
 int rows_finish_raw(struct rows *r, uint64_t end_ns, struct error *err)
 {
-    int status = complete(r, end_ns, err);
+    int status = complete_rows(r, end_ns, err);
     rows_abandon(r);
     return status;
 }

@@ -138,7 +138,7 @@ int launch_fork(struct launch *l, struct error *err)
     return 0;
 }
 
-static ssize_t read_whole(int fd, void *p, size_t n)
+static ssize_t read_all_bytes(int fd, void *p, size_t n)
 {
     ssize_t got;
     do
@@ -150,7 +150,7 @@ static ssize_t read_whole(int fd, void *p, size_t n)
 void launch_child_wait(struct launch *l)
 {
     char word;
-    if (read_whole(l->go, &word, 1) != 1)
+    if (read_all_bytes(l->go, &word, 1) != 1)
         _exit(125); /* the parent gave up or is gone */
     close(l->go);
 }
@@ -179,7 +179,7 @@ int launch_go(struct launch *l)
     ssize_t ignored = write(l->go, "g", 1);
     (void)ignored;
     close(l->go);
-    ssize_t n = read_whole(l->status, &number, sizeof number);
+    ssize_t n = read_all_bytes(l->status, &number, sizeof number);
     close(l->status);
     l->go = l->status = -1;
     if (n == (ssize_t)sizeof number) {

@@ -17,7 +17,7 @@ static const char memory_root[] = "/sys/fs/cgroup/memory";
 enum { ROOTS = sizeof unified_roots / sizeof *unified_roots };
 
 /* The first bytes of a file of the kernel; false when there is none. */
-static bool read_file(const char *path, char *text, size_t room)
+static bool read_group_file(const char *path, char *text, size_t room)
 {
     const struct trust_rule rule = {.owners = TRUST_ANYBODY};
     struct error ignored;
@@ -37,7 +37,7 @@ static bool read_group(const char *root, const char *group, const char *file, ch
     const int n = *group ? snprintf(path, sizeof path, "%s%s/%s", root,
                                     strcmp(group, "/") != 0 ? group : "", file)
                          : -1;
-    return n > 0 && (size_t)n < sizeof path && read_file(path, text, room);
+    return n > 0 && (size_t)n < sizeof path && read_group_file(path, text, room);
 }
 
 /* Whether the comma-separated list has the name. */
@@ -55,7 +55,7 @@ static bool lists(const char *list, const char *name)
 }
 
 /* A line of /proc/PID/cgroup, NUMBER:CONTROLLERS:PATH. */
-static void take_line(char *line, struct limit_groups *groups)
+static void take_cgroup_line(char *line, struct limit_groups *groups)
 {
     char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
     if (!path || path[1] != '/' || strlen(path + 1) >= LIMIT_GROUP_MAX || strstr(path, "/.."))
@@ -78,7 +78,7 @@ bool limit_groups_of(pid_t pid, struct limit_groups *groups)
         next = strchr(line, '\n');
         if (next)
             *next++ = 0;
-        take_line(line, groups);
+        take_cgroup_line(line, groups);
     }
     return *groups->unified || *groups->memory;
 }
@@ -98,7 +98,7 @@ static const struct version { /* its files; cache: of files, names in memory.sta
                 {"memory.max", "memory.current", {"inactive_file", "active_file"}}};
 
 /* The number behind the name and a blank in a line of its own. */
-static bool number_of(const char *text, const char *name, uint64_t *number)
+static bool number_behind(const char *text, const char *name, uint64_t *number)
 {
     const size_t n = strlen(name);
     for (const char *line = text; line; line = strchr(line, '\n')) {
@@ -120,7 +120,7 @@ static uint64_t in_use(const struct version *v, const char *root, const char *gr
     if (used && read_group(root, group, "memory.stat", text, sizeof text))
         for (unsigned i = 0; i < 2; i++) {
             uint64_t cache = 0;
-            number_of(text, v->cache[i], &cache);
+            number_behind(text, v->cache[i], &cache);
             used -= cache < used ? cache : used;
         }
     return used;
@@ -161,7 +161,7 @@ static void search_up(const struct version *v, const char *root, const char *gro
     }
 }
 
-static struct search search_all(const struct limit_groups *groups, bool used)
+static struct search search_groups(const struct limit_groups *groups, bool used)
 {
     struct search s = {.used = used, .least = LIMIT_NONE, .least_left = LIMIT_NONE};
     search_up(&versions[0], memory_root, groups->memory, &s);
@@ -170,16 +170,19 @@ static struct search search_all(const struct limit_groups *groups, bool used)
     return s;
 }
 
-uint64_t limit_bytes(const struct limit_groups *groups) { return search_all(groups, false).least; }
+uint64_t limit_bytes(const struct limit_groups *groups)
+{
+    return search_groups(groups, false).least;
+}
 
 uint64_t limit_left(const struct limit_groups *groups)
 {
-    return search_all(groups, true).least_left;
+    return search_groups(groups, true).least_left;
 }
 
 bool limit_use(const struct limit_groups *groups, uint64_t *used_bytes, uint64_t *limit)
 {
-    const struct search s = search_all(groups, true);
+    const struct search s = search_groups(groups, true);
     *used_bytes = s.near_used;
     *limit = s.near_limit;
     return s.near_limit;
@@ -193,7 +196,7 @@ bool limit_stall(const struct limit_groups *groups, unsigned *hundredths)
     bool found = false;
     for (unsigned i = 0; i < ROOTS && !found; i++)
         found = read_group(unified_roots[i], groups->unified, "memory.pressure", text, sizeof text);
-    if (!found && !read_file("/proc/pressure/memory", text, sizeof text))
+    if (!found && !read_group_file("/proc/pressure/memory", text, sizeof text))
         return false;
     const char *average = strstr(text, "some avg10=");
     if (!average)
@@ -211,9 +214,9 @@ bool limit_kills(const struct limit_groups *groups, uint64_t *count)
     char text[1024];
     for (unsigned i = 0; i < ROOTS; i++)
         if (read_group(unified_roots[i], groups->unified, "memory.events", text, sizeof text))
-            return number_of(text, "oom_kill", count);
+            return number_behind(text, "oom_kill", count);
     return read_group(memory_root, groups->memory, "memory.oom_control", text, sizeof text) &&
-           number_of(text, "oom_kill", count);
+           number_behind(text, "oom_kill", count);
 }
 
 uint64_t limit_available(void)
@@ -222,7 +225,8 @@ uint64_t limit_available(void)
     char text[4096];
     struct limit_groups groups;
     uint64_t least = LIMIT_NONE;
-    const char *at = read_file("/proc/meminfo", text, sizeof text) ? strstr(text, name) : NULL;
+    const char *at =
+        read_group_file("/proc/meminfo", text, sizeof text) ? strstr(text, name) : NULL;
     if (at)
         least = strtoull(at + sizeof name - 1, NULL, 10) * 1024;
     if (limit_groups_of(getpid(), &groups)) {

@@ -6,7 +6,7 @@
 
 #include "base/human.h"
 
-static int parse_one(struct pressure_rule *rule, const char *text, struct error *err)
+static int parse_pressure_rule(struct pressure_rule *rule, const char *text, struct error *err)
 {
     char number[64];
     const bool rss = !strncmp(text, "rss>", 4), stall = !strncmp(text, "psi>", 4);
@@ -42,7 +42,7 @@ int pressure_parse(struct pressure *p, const char *text, struct error *err)
         snprintf(one, sizeof one, "%.*s", n < sizeof one ? (int)n : (int)sizeof one - 1, at);
         if (p->count == PRESSURE_MAX)
             return error_set(err, ERROR_USAGE, "more than %u thresholds", PRESSURE_MAX);
-        if (parse_one(&p->rules[p->count], one, err))
+        if (parse_pressure_rule(&p->rules[p->count], one, err))
             return -1;
         p->count++;
         if (!at[n])

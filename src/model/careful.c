@@ -40,8 +40,8 @@ static void look_at_peak(struct model *m, uint64_t time_ns, bool at_least)
 }
 
 /* A block begins to count. carried: it is no call. */
-static void begin(struct model *m, struct model_block *block, unsigned op, bool carried,
-                  uint64_t time_ns)
+static void count_block(struct model *m, struct model_block *block, unsigned op, bool carried,
+                        uint64_t time_ns)
 {
     struct model_totals *t = &m->totals;
     struct model_stack *s = model_touch(model_figures(m, block->stack), m->version);
@@ -108,7 +108,7 @@ static void grow_old(struct model *m, uint64_t time_ns)
             continue; /* it may have been forgotten */
         }
         unlink_young(m, slot);
-        begin(m, block, m->links[slot].op, m->links[slot].carried, old_ns);
+        count_block(m, block, m->links[slot].op, m->links[slot].carried, old_ns);
     }
 }
 
@@ -132,7 +132,7 @@ static void open_window(struct model *m)
 }
 
 /* Brings the window of time to time_ns; false when it has been left. */
-static bool reach(struct model *m, uint64_t time_ns)
+static bool advance_window(struct model *m, uint64_t time_ns)
 {
     if (!m->in_window && time_ns >= m->filter.from_ns)
         open_window(m);
@@ -155,8 +155,8 @@ void model_end_careful(struct model *m, uint64_t end_ns)
 }
 
 /* begun: of the batch's ALLOCs before. */
-static void allocate(struct model *m, const struct trace_batch *b, size_t i, size_t begun,
-                     bool inherited)
+static void careful_allocate(struct model *m, const struct trace_batch *b, size_t i, size_t begun,
+                             bool inherited)
 {
     struct model_block *block = &m->blocks[b->slot[i]];
     const bool dense = b->begun_size != NULL;
@@ -184,7 +184,7 @@ static void allocate(struct model *m, const struct trace_batch *b, size_t i, siz
         !block_passes(m, block->size_bytes, block->stack) || (carried && m->filter.only_new))
         return;
     if (!m->filter.min_lifetime_ns) {
-        begin(m, block, op, carried, block->time_ns);
+        count_block(m, block, op, carried, block->time_ns);
         return;
     }
     block->state = BLOCK_YOUNG;
@@ -196,7 +196,7 @@ static void allocate(struct model *m, const struct trace_batch *b, size_t i, siz
     m->young_last = b->slot[i];
 }
 
-static void release(struct model *m, const struct trace_batch *b, size_t i)
+static void careful_release(struct model *m, const struct trace_batch *b, size_t i)
 {
     struct model_totals *t = &m->totals;
     struct model_block *block = &m->blocks[b->slot[i]];
@@ -260,7 +260,7 @@ static void release(struct model *m, const struct trace_batch *b, size_t i)
     block->state = BLOCK_NONE;
 }
 
-static void other(struct model *m, const struct trace_batch *b, size_t i)
+static void careful_other(struct model *m, const struct trace_batch *b, size_t i)
 {
     const struct model_filter *f = &m->filter;
     unsigned fields = mlw_op_fields(b->op[i]);
@@ -277,14 +277,14 @@ size_t model_add_careful(struct model *m, const struct trace_batch *b, size_t fr
 {
     for (size_t i = from; i < to && !m->ended; i++) {
         m->events_seen = b->first_event + i;
-        if (!inherited && !reach(m, b->time_ns[i]))
+        if (!inherited && !advance_window(m, b->time_ns[i]))
             break;
         switch (b->kind[i]) {
-        case TRACE_ALLOC: allocate(m, b, i, begun++, inherited); break;
+        case TRACE_ALLOC: careful_allocate(m, b, i, begun++, inherited); break;
         case TRACE_FREE:
         case TRACE_FREE_TEMP:
-        case TRACE_FREE_INFERRED: release(m, b, i); break;
-        default: other(m, b, i); break;
+        case TRACE_FREE_INFERRED: careful_release(m, b, i); break;
+        default: careful_other(m, b, i); break;
         }
         m->events_seen = b->first_event + i + 1;
     }

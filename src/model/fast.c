@@ -50,7 +50,7 @@ struct run {
     uint64_t requested, released, temporary; /* bytes, bytes, blocks */
 };
 
-static void end_run(struct model *m, const struct run *r, struct progress to)
+static void end_model_run(struct model *m, const struct run *r, struct progress to)
 {
     struct model_thread *const t = &m->threads[r->thread];
     t->allocations += to.made - r->from.made;
@@ -67,7 +67,7 @@ static __attribute__((noinline)) void
 freed_elsewhere(struct model *m, uint32_t thread, const struct model_block *block, unsigned kind)
 {
     const uint32_t owner = block->thread;
-    m->threads[thread].live_bytes += block->size_bytes; /* end_run takes it off */
+    m->threads[thread].live_bytes += block->size_bytes; /* end_model_run takes it off */
     if (owner == NO_THREAD)
         return;
     m->threads[owner].live_bytes -= block->size_bytes;
@@ -107,7 +107,7 @@ static const struct model_block plain[MODEL_PLACES] = {
     {.place = 3, .state = BLOCK_COUNTED},
 };
 
-/* What follow() keeps in registers: every function that has it is inlined. */
+/* What follow_blocks() keeps in registers: every function that has it is inlined. */
 struct walk {
     struct model *m;
     struct part *p;
@@ -144,7 +144,7 @@ WALK_INLINE void settle_run(struct walk *w)
 WALK_INLINE void change_thread(struct walk *w, uint32_t thread)
 {
     settle_run(w);
-    end_run(w->m, w->run, w->at);
+    end_model_run(w->m, w->run, w->at);
     w->thread = thread;
     *w->run = (struct run){.thread = thread, .from = w->at};
     w->requested = w->temporary = 0;
@@ -225,8 +225,8 @@ WALK_INLINE void follow_freed(struct walk *w, struct model_block *block, size_t 
 
 /* Follows the live blocks through the events [from, to) of a part. ahead: those behind can be
  * looked at. uniform: all are of the run's thread, and all that begin in the place of the first. */
-WALK_INLINE void follow(struct model *m, struct part *p, struct run *run, size_t from, size_t to,
-                        const bool ahead, const bool uniform)
+WALK_INLINE void follow_blocks(struct model *m, struct part *p, struct run *run, size_t from,
+                               size_t to, const bool ahead, const bool uniform)
 {
     const struct trace_batch *const b = p->b;
     const uint8_t *const kinds = b->kind;
@@ -292,17 +292,17 @@ static void follow_all(struct model *m, struct part *p, struct run *run)
     const size_t sure = n - p->to < BLOCKS_AHEAD ? n - BLOCKS_AHEAD : p->to;
     const size_t middle = n < BLOCKS_AHEAD || sure < p->from ? p->from : sure;
     if (is_uniform(p))
-        follow(m, p, run, p->from, middle, true, true);
+        follow_blocks(m, p, run, p->from, middle, true, true);
     else
-        follow(m, p, run, p->from, middle, true, false);
+        follow_blocks(m, p, run, p->from, middle, true, false);
     if (middle < p->to)
-        follow(m, p, run, middle, p->to, false, false);
+        follow_blocks(m, p, run, middle, p->to, false, false);
 }
 
 /* ---- adding up ---- */
 
-static void add_stacks(struct model *m, const struct part *p, struct progress from,
-                       struct progress to)
+static void add_part_stacks(struct model *m, const struct part *p, struct progress from,
+                            struct progress to)
 {
     const uint64_t version = m->version;
     struct model_stack *const stacks = m->stacks;
@@ -348,20 +348,20 @@ static void add_lifetimes(struct model *m, const struct model_block *freed, size
     }
 }
 
-static void add_part(struct model *m, struct part *p)
+static void add_model_part(struct model *m, struct part *p)
 {
     const struct trace_batch *const b = p->b;
     struct model_totals *const t = &m->totals;
     struct run run = {.thread = b->thread[p->from]};
     const uint64_t live_blocks = t->live_blocks;
     follow_all(m, p, &run);
-    end_run(m, &run, p->end);
+    end_model_run(m, &run, p->end);
     if (p->higher) {
-        add_stacks(m, p, (struct progress){0, 0}, p->peak);
+        add_part_stacks(m, p, (struct progress){0, 0}, p->peak);
         m->version++;
         t->peak_blocks = live_blocks + p->peak.made - p->peak.freed;
     }
-    add_stacks(m, p, p->peak, p->end);
+    add_part_stacks(m, p, p->peak, p->end);
     add_sizes(m, p->size, p->end.made);
     add_lifetimes(m, p->freed, p->end.freed);
     t->live_blocks = live_blocks + p->end.made - p->end.freed;
@@ -375,7 +375,7 @@ static void add_part(struct model *m, struct part *p)
 /* ---- cutting ---- */
 
 /* Where the part from `from` on ends: before the event at which something is due. */
-static size_t part_end(const struct model *m, const struct trace_batch *b, size_t from)
+static size_t find_part_end(const struct model *m, const struct trace_batch *b, size_t from)
 {
     const size_t most = b->n - from < PART ? b->n : from + PART;
     size_t to = from + 1; /* nothing is due at the first, or it cannot be stopped at */
@@ -418,9 +418,9 @@ int model_add_fast(struct model *m, const struct trace_batch *b, size_t from, si
         if (b->time_ns[from] >= m->next_stop_ns)
             model_stop(m, b->time_ns[from]);
         struct part p = {
-            .b = b, .from = from, .to = part_end(m, b, from), .freed = m->scratch->freed};
+            .b = b, .from = from, .to = find_part_end(m, b, from), .freed = m->scratch->freed};
         find_made(&p, begun, m->scratch);
-        add_part(m, &p);
+        add_model_part(m, &p);
         begun += p.end.made;
         from = p.to;
     }

@@ -34,7 +34,7 @@ enum {
 _Static_assert(COLUMN_STACKS + STACK_FIELDS < COLUMN_MAPPED, "columns of stacks");
 _Static_assert(COLUMN_MAPPED + MAPPED_FIELDS < COLUMN_STEPS, "columns of mappings");
 
-static uint64_t *field(void *of, size_t offset)
+static uint64_t *kept_field(void *of, size_t offset)
 {
     return (uint64_t *)(void *)((char *)of + offset);
 }
@@ -67,7 +67,7 @@ static bool adds_up(const struct model *m, const uint64_t sums[STACK_FIELDS])
     return !memcmp(sums, whole, sizeof whole);
 }
 
-static bool is_whole(const struct model *m)
+static bool model_is_whole(const struct model *m)
 {
     uint64_t sums[STACK_FIELDS] = {0}, distinct = 0;
     for (uint32_t i = 1; i <= m->stack_count; i++) {
@@ -92,7 +92,7 @@ static bool mapped_adds_up(const struct model *m)
 
 /* ---- writing ---- */
 
-static void put_facts(struct words *w, const struct model *m)
+static void put_model_facts(struct words *w, const struct model *m)
 {
     const struct threshold *h = &m->threshold;
     WORDS_PUT(w, &m->totals, 1);
@@ -154,8 +154,9 @@ static const void *next_mapped(const struct model *m, size_t *at, uint32_t *stac
 
 /* A column of differences of the numbers of stacks, and one for each field. Returns how many rows
  * there are. */
-static size_t put_table(struct trace_kept *k, unsigned column, const struct model *m,
-                        next_row *next, const size_t *fields, unsigned field_count, struct words *w)
+static size_t put_kept_table(struct trace_kept *k, unsigned column, const struct model *m,
+                             next_row *next, const size_t *fields, unsigned field_count,
+                             struct words *w)
 {
     const void *item;
     uint32_t stack, last = 0;
@@ -191,16 +192,17 @@ void model_keep(const struct model *m, struct trace *t, uint32_t image)
 {
     struct trace_kept *k = trace_kept_new(t, image, TRACE_KEPT_MODEL, 0);
     struct words w = {0};
-    if (!k || model_filtered(m) || m->observer || !is_whole(m) || !mapped_adds_up(m)) {
+    if (!k || model_filtered(m) || m->observer || !model_is_whole(m) || !mapped_adds_up(m)) {
         trace_kept_drop(k);
         return;
     }
-    put_facts(&w, m);
+    put_model_facts(&w, m);
     trace_kept_put_numbers(k, COLUMN_FACTS, w.v, w.n);
     uint64_t counts[COUNTS_OF] = {0, 0, m->threshold.count};
-    counts[0] = put_table(k, COLUMN_STACKS, m, next_stack, stack_fields, STACK_FIELDS, &w);
+    counts[0] = put_kept_table(k, COLUMN_STACKS, m, next_stack, stack_fields, STACK_FIELDS, &w);
     if (m->mapped)
-        counts[1] = put_table(k, COLUMN_MAPPED, m, next_mapped, mapped_fields, MAPPED_FIELDS, &w);
+        counts[1] =
+            put_kept_table(k, COLUMN_MAPPED, m, next_mapped, mapped_fields, MAPPED_FIELDS, &w);
     put_steps(k, &m->threshold, &w);
     trace_kept_put_numbers(k, COLUMN_COUNTS, counts, COUNTS_OF);
     if (w.failed)
@@ -263,7 +265,7 @@ static void take_mapped(struct words *w, struct model *m)
         w->failed = true;
 }
 
-static bool take_facts(struct words *w, struct model *m)
+static bool take_model_facts(struct words *w, struct model *m)
 {
     WORDS_TAKE(w, &m->totals, 1);
     WORDS_TAKE(w, m->counts, COUNTS);
@@ -310,7 +312,7 @@ static bool take_rows(void *arg, size_t row, size_t rows,
         if (!item)
             return false;
         for (unsigned f = 0; f < t->field_count; f++) {
-            *field(item, t->fields[f]) = values[1 + f][i];
+            *kept_field(item, t->fields[f]) = values[1 + f][i];
             t->sums[f] += values[1 + f][i];
         }
     }
@@ -333,7 +335,7 @@ static bool take_steps(struct trace_kept *k, struct threshold *h, size_t n)
     return fits;
 }
 
-static bool take_stacks(struct trace_kept *k, struct model *m, size_t n, struct table *t)
+static bool take_kept_stacks(struct trace_kept *k, struct model *m, size_t n, struct table *t)
 {
     *t = (struct table){m, stack_item, stack_fields, STACK_FIELDS, 0, {0}};
     m->distinct_stacks = n;
@@ -348,7 +350,7 @@ static bool take_mappings(struct trace_kept *k, struct model *m, size_t n)
                      : !n;
 }
 
-static bool take(struct trace_kept *k, struct model *m)
+static bool take_model(struct trace_kept *k, struct model *m)
 {
     uint64_t counts[COUNTS_OF];
     struct words w = {0};
@@ -362,8 +364,8 @@ static bool take(struct trace_kept *k, struct model *m)
         counts[0] > (uint64_t)m->image->stacks + 1 || counts[1] > (uint64_t)m->image->stacks + 1 ||
         counts[2] > 1u << 20 || !words_make(&w, (size_t)facts))
         return false;
-    const bool fits = trace_kept_numbers(k, COLUMN_FACTS, w.v, w.n) && take_facts(&w, m) &&
-                      take_stacks(k, m, (size_t)counts[0], &t) && adds_up(m, t.sums) &&
+    const bool fits = trace_kept_numbers(k, COLUMN_FACTS, w.v, w.n) && take_model_facts(&w, m) &&
+                      take_kept_stacks(k, m, (size_t)counts[0], &t) && adds_up(m, t.sums) &&
                       take_mappings(k, m, (size_t)counts[1]) &&
                       take_steps(k, &m->threshold, (size_t)counts[2]);
     words_release(&w);
@@ -375,7 +377,7 @@ struct model *model_kept(struct trace *t, uint32_t image)
     struct error ignored;
     struct trace_kept *k = trace_kept_find(t, image, TRACE_KEPT_MODEL, 0);
     struct model *m = k ? model_new(&trace_info(t)->images[image], NULL, &ignored) : NULL;
-    if (m && !take(k, m)) {
+    if (m && !take_model(k, m)) {
         model_free(m);
         m = NULL;
     }

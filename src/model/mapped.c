@@ -24,7 +24,7 @@ struct mapped {
     uint32_t most; /* the highest number of a stack */
 };
 
-static struct mapped *make(uint32_t stacks)
+static struct mapped *make_mapped(uint32_t stacks)
 {
     struct mapped *m = calloc(1, sizeof *m);
     if (!m)
@@ -71,7 +71,7 @@ static struct mapped_stack *touch(struct mapped *m, uint32_t owner)
     return s;
 }
 
-static void lose(struct mapped *m, uint32_t owner, uint64_t bytes)
+static void lose_bytes(struct mapped *m, uint32_t owner, uint64_t bytes)
 {
     touch(m, owner)->live_bytes -= bytes;
     m->live_bytes -= bytes;
@@ -116,7 +116,7 @@ static void part(struct mapped *m, uint32_t tree, uint64_t at, uint32_t *low, ui
 }
 
 /* All of a lies below all of b. */
-static uint32_t join(struct mapped *m, uint32_t a, uint32_t b)
+static uint32_t join_mappings(struct mapped *m, uint32_t a, uint32_t b)
 {
     uint32_t root = 0, *end = &root;
     while (a && b) {
@@ -149,7 +149,7 @@ static uint64_t end_all(struct mapped *m, uint32_t tree)
         }
         uint32_t next = n->right;
         bytes += n->end - n->start;
-        lose(m, n->owner, n->end - n->start);
+        lose_bytes(m, n->owner, n->end - n->start);
         n->right = m->spare;
         m->spare = tree;
         tree = next;
@@ -182,7 +182,7 @@ uint64_t mapped_cut(struct mapped *m, uint64_t start, uint64_t bytes)
     if (below && m->nodes[below].end > start) {
         uint64_t to = m->nodes[below].end < end ? m->nodes[below].end : end;
         m->nodes[below].end = start;
-        lose(m, m->nodes[below].owner, to - start);
+        lose_bytes(m, m->nodes[below].owner, to - start);
         cut = to - start;
     }
     cut += end_all(m, middle);
@@ -192,9 +192,9 @@ uint64_t mapped_cut(struct mapped *m, uint64_t start, uint64_t bytes)
             m->root = 0;
             return UINT64_MAX;
         }
-        high = join(m, rest, high);
+        high = join_mappings(m, rest, high);
     }
-    m->root = join(m, low, high);
+    m->root = join_mappings(m, low, high);
     return cut;
 }
 
@@ -203,7 +203,7 @@ bool mapped_add(struct mapped **at, uint32_t stacks, uint64_t start, uint64_t by
 {
     if (!bytes || start + bytes < start || (file && !*at))
         return true;
-    if (!*at && !(*at = make(stacks)))
+    if (!*at && !(*at = make_mapped(stacks)))
         return false;
     struct mapped *m = *at;
     if (stack > m->most)
@@ -217,7 +217,7 @@ bool mapped_add(struct mapped **at, uint32_t stacks, uint64_t start, uint64_t by
     if (!fresh)
         return false;
     part(m, m->root, start, &low, &high);
-    m->root = join(m, join(m, low, fresh), high);
+    m->root = join_mappings(m, join_mappings(m, low, fresh), high);
     struct mapped_stack *s = touch(m, owner);
     s->calls++;
     s->bytes += bytes;
@@ -231,7 +231,7 @@ bool mapped_add(struct mapped **at, uint32_t stacks, uint64_t start, uint64_t by
     return true;
 }
 
-static int by_stack(const void *a, const void *b)
+static int compare_mapped_stacks(const void *a, const void *b)
 {
     const struct mapped_stack *x = a, *y = b;
     return x->stack < y->stack ? -1 : x->stack > y->stack;
@@ -244,7 +244,7 @@ void mapped_finish(struct mapped *m)
     for (uint32_t i = 0; i < m->stack_count; i++)
         touch(m, i);
     if (m->stack_count)
-        qsort(m->stacks, m->stack_count, sizeof *m->stacks, by_stack);
+        qsort(m->stacks, m->stack_count, sizeof *m->stacks, compare_mapped_stacks);
 }
 
 uint64_t mapped_live_bytes(const struct mapped *m) { return m ? m->live_bytes : 0; }
@@ -259,7 +259,7 @@ const struct mapped_stack *mapped_stacks(const struct mapped *m, size_t *count)
 struct mapped *mapped_restore(uint32_t stacks, uint64_t live_bytes, uint64_t peak_bytes,
                               uint64_t peak_time_ns)
 {
-    struct mapped *m = make(stacks);
+    struct mapped *m = make_mapped(stacks);
     if (!m)
         return NULL;
     m->live_bytes = live_bytes;

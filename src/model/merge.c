@@ -22,7 +22,7 @@ struct merge {
     size_t row_count, cell_count;
 };
 
-static void release(struct merge *g)
+static void release_merge(struct merge *g)
 {
     free(g->highest);
     free(g->row_of);
@@ -37,7 +37,7 @@ static void release(struct merge *g)
     free(g->shapes);
 }
 
-static int prepare(struct merge *g)
+static int prepare_merge(struct merge *g)
 {
     const struct series *s = g->s;
     const size_t rows = s->row_count + 1, places = (size_t)g->groups * s->plan->lanes + 1;
@@ -87,7 +87,7 @@ static void join_rows(struct merge *g)
 }
 
 /* Adds an old row to the new one: in bins without a cell of its own, live bytes stay the same. */
-static void add_row(struct merge *g, const struct series_row *old)
+static void add_merged_row(struct merge *g, const struct series_row *old)
 {
     const struct series_cell *cell = &g->s->cells[old->first_cell], *end = cell + old->cells;
     uint64_t live = old->start_bytes, blocks = old->start_blocks;
@@ -121,14 +121,14 @@ static void add_row(struct merge *g, const struct series_row *old)
     }
 }
 
-static void merge_rows(struct merge *g)
+static void merge_series_rows(struct merge *g)
 {
     for (uint32_t r = 0; r < g->row_count; r++) {
         struct series_row *row = &g->rows[r];
         memset(g->sum, 0, (size_t)g->bins * sizeof *g->sum);
         memset(g->touched, 0, (size_t)g->bins);
         for (uint32_t i = g->first[r]; i != NO_ROW; i = g->next[i])
-            add_row(g, &g->s->rows[i]);
+            add_merged_row(g, &g->s->rows[i]);
         row->first_cell = g->cell_count;
         for (uint32_t b = 0; b < g->bins; b++)
             if (g->touched[b]) {
@@ -199,12 +199,12 @@ int series_merge(struct series *s, const uint32_t *to, uint32_t groups, uint32_t
 {
     struct merge g = {
         .s = s, .to = to, .groups = groups, .join = join, .bins = s->bin_count / join};
-    if (prepare(&g)) {
-        release(&g);
+    if (prepare_merge(&g)) {
+        release_merge(&g);
         return error_memory_for(err, "the figures of %u call sites over time", groups);
     }
     join_rows(&g);
-    merge_rows(&g);
+    merge_series_rows(&g);
     merge_shapes(&g);
     if (join > 1) {
         join_bins(&g);
@@ -225,6 +225,6 @@ int series_merge(struct series *s, const uint32_t *to, uint32_t groups, uint32_t
     s->cell_count = g.cell_count;
     s->groups = groups;
     s->bin_count = g.bins;
-    release(&g);
+    release_merge(&g);
     return 0;
 }

@@ -157,7 +157,7 @@ void model_free(struct model *m)
     free(m);
 }
 
-static int room_for(struct model *m, uint32_t slots, struct error *err)
+static int model_room(struct model *m, uint32_t slots, struct error *err)
 {
     if (slots <= m->block_room)
         return 0;
@@ -185,7 +185,7 @@ static int room_for(struct model *m, uint32_t slots, struct error *err)
     return 0;
 }
 
-static uint32_t largest(const uint32_t *v, size_t n)
+static uint32_t largest_number(const uint32_t *v, size_t n)
 {
     uint32_t most = 0;
     for (size_t i = 0; i < n; i++)
@@ -197,9 +197,9 @@ int model_check(struct model *m, const struct trace_batch *b, struct error *err)
 {
     const bool dense = b->begun_size != NULL;
     if (b->slots && b->slots <= m->image->max_slots)
-        return room_for(m, b->slots, err);
-    const uint32_t thread = largest(b->thread, b->n), stack = largest(b->stack, b->n),
-                   begun_stack = dense ? largest(b->begun_stack, b->begun) : 0;
+        return model_room(m, b->slots, err);
+    const uint32_t thread = largest_number(b->thread, b->n), stack = largest_number(b->stack, b->n),
+                   begun_stack = dense ? largest_number(b->begun_stack, b->begun) : 0;
     uint32_t slots = 0, begun = 0, missing = 0; /* missing: block events without a slot */
     uint8_t op = 0, kind = 0;
     for (size_t i = 0; i < b->n; i++) {
@@ -220,7 +220,7 @@ int model_check(struct model *m, const struct trace_batch *b, struct error *err)
                          "events from number %llu of process %u on make no sense: a slot, stack, "
                          "thread or operation that does not exist",
                          (unsigned long long)b->first_event, m->image->pid);
-    return room_for(m, slots, err);
+    return model_room(m, slots, err);
 }
 
 int model_add(struct model *m, const struct trace_batch *b, struct error *err)
@@ -242,7 +242,7 @@ int model_add(struct model *m, const struct trace_batch *b, struct error *err)
 }
 
 /* The program asked to forget the past: blocks that live now do not count any more. */
-static void reset(struct model *m)
+static void reset_past(struct model *m)
 {
     for (uint32_t i = 0; i < m->block_room; i++)
         m->blocks[i].state = BLOCK_NONE;
@@ -284,7 +284,7 @@ void model_stop(struct model *m, uint64_t time_ns)
             memcpy(o->live_usable, m->live_usable, sizeof o->live_usable);
         }
         if (m->next_reset_ns <= at) {
-            reset(m);
+            reset_past(m);
             if (m->observer)
                 m->observer->reset(m->observer->arg, at);
             m->note++;
@@ -371,7 +371,7 @@ void model_realloc_new(struct model *m, uint32_t thread, struct model_block *fre
 #define PAGE_BYTES ((uint64_t)ARCH_PAGE_BYTES)
 
 /* The program's own mappings. */
-static void map(struct model *m, const struct trace_batch *b, size_t i)
+static void map_program_memory(struct model *m, const struct trace_batch *b, size_t i)
 {
     const uint64_t at = b->address ? b->address[i] : 0;
     const uint64_t bytes = (b->size[i] + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
@@ -421,7 +421,7 @@ void model_add_other(struct model *m, const struct trace_batch *b, size_t i)
         return;
     }
     if (mlw_op_is(op, MLW_CLASS_MAPPING) && !(path & MLW_PATH_FAILED))
-        map(m, b, i);
+        map_program_memory(m, b, i);
     if (path & MLW_PATH_FAILED) {
         t->failed[op]++;
         if (m->failure_count < MODEL_FAILURES)

@@ -28,7 +28,7 @@ static bool grow_rows(struct series *s)
     return true;
 }
 
-static inline size_t place_of(const struct series *s, uint32_t group, uint32_t thread)
+static inline size_t series_place(const struct series *s, uint32_t group, uint32_t thread)
 {
     const struct series_plan *p = s->plan;
     return (size_t)group * p->lanes + (thread == NO_THREAD ? p->lanes - 1 : p->lane_of[thread]);
@@ -49,9 +49,9 @@ static __attribute__((noinline)) uint32_t new_row(struct series *s, uint32_t gro
 }
 
 /* The row of a group and a thread, ready to be changed; NULL when memory ran out. */
-static inline struct row_now *row_of(struct series *s, uint32_t group, uint32_t thread)
+static inline struct row_now *find_series_row(struct series *s, uint32_t group, uint32_t thread)
 {
-    const size_t place = place_of(s, group, thread);
+    const size_t place = series_place(s, group, thread);
     uint32_t row = s->row_of[place];
     if (row == NO_ROW && (row = new_row(s, group, place)) == NO_ROW)
         return NULL;
@@ -129,7 +129,7 @@ static void close_bin(struct series *s)
 }
 
 /* Before the first bin: the rows start with the bytes live there. */
-static void start(struct series *s)
+static void start_rows(struct series *s)
 {
     s->started = true;
     for (size_t i = 0; i < s->row_count; i++) {
@@ -139,12 +139,12 @@ static void start(struct series *s)
     open_bin(s);
 }
 
-static void reach(struct series *s, uint64_t time_ns)
+static void series_advance(struct series *s, uint64_t time_ns)
 {
     if (time_ns < s->plan->start_ns)
         return;
     if (!s->started)
-        start(s);
+        start_rows(s);
     while (time_ns >= s->bin_end_ns && s->bin + 1 < s->plan->bins && !s->failed) {
         close_bin(s);
         s->bin++;
@@ -162,8 +162,8 @@ static inline void step_begun(struct series *s, const struct series_step *x)
 {
     /* Inherited blocks are live before the first bin begins. */
     if (s->started || x->call || x->time_ns > s->plan->start_ns)
-        reach(s, x->time_ns);
-    struct row_now *r = row_of(s, x->group, x->maker);
+        series_advance(s, x->time_ns);
+    struct row_now *r = find_series_row(s, x->group, x->maker);
     if (!r)
         return;
     r->live_bytes += x->size_bytes;
@@ -227,8 +227,8 @@ static inline void count_release(struct series *s, const struct series_step *x, 
 
 static inline void step_ended(struct series *s, const struct series_step *x)
 {
-    reach(s, x->time_ns);
-    struct row_now *r = row_of(s, x->group, x->maker);
+    series_advance(s, x->time_ns);
+    struct row_now *r = find_series_row(s, x->group, x->maker);
     if (!r)
         return;
     r->live_bytes -= x->size_bytes;
@@ -246,16 +246,17 @@ static inline void step_ended(struct series *s, const struct series_step *x)
 #define ROWS_AHEAD  8u  /* steps for which memory is asked: their rows and groups, */
 #define PLACE_AHEAD 16u /* and where the numbers of their rows stand */
 
-FETCHES look_ahead(const struct series *s, const struct series_step *list, size_t i, size_t n)
+FETCHES series_look_ahead(const struct series *s, const struct series_step *list, size_t i,
+                          size_t n)
 {
     if (i + PLACE_AHEAD < n) {
         const struct series_step *x = &list[i + PLACE_AHEAD];
-        __builtin_prefetch(&s->row_of[place_of(s, x->group, x->maker)]);
+        __builtin_prefetch(&s->row_of[series_place(s, x->group, x->maker)]);
     }
     if (i + ROWS_AHEAD < n) {
         const struct series_step *x = &list[i + ROWS_AHEAD];
         const struct series_shape *shape = &s->shapes[x->group];
-        const uint32_t row = s->row_of[place_of(s, x->group, x->maker)];
+        const uint32_t row = s->row_of[series_place(s, x->group, x->maker)];
         if (row != NO_ROW) {
             __builtin_prefetch(&s->now[row], 1);
             __builtin_prefetch(&s->now[row].touched, 1);
@@ -270,7 +271,7 @@ FETCHES look_ahead(const struct series *s, const struct series_step *list, size_
 void series_steps(struct series *s, const struct series_step *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        look_ahead(s, list, i, n);
+        series_look_ahead(s, list, i, n);
         if (list[i].ends)
             step_ended(s, &list[i]);
         else
@@ -290,7 +291,8 @@ static struct series_step step_of(const struct series *s, const struct model_lif
                                 .place = life->place};
 }
 
-static void began(void *arg, const struct model_life *life, uint64_t time_ns, bool carried)
+static void series_begin_life(void *arg, const struct model_life *life, uint64_t time_ns,
+                              bool carried)
 {
     struct series *s = arg;
     struct series_step x = step_of(s, life, time_ns);
@@ -298,8 +300,8 @@ static void began(void *arg, const struct model_life *life, uint64_t time_ns, bo
     step_begun(s, &x);
 }
 
-static void ended(void *arg, const struct model_life *life, uint64_t time_ns, uint32_t thread,
-                  bool call, bool temporary)
+static void series_end_life(void *arg, const struct model_life *life, uint64_t time_ns,
+                            uint32_t thread, bool call, bool temporary)
 {
     struct series *s = arg;
     struct series_step x = step_of(s, life, time_ns);
@@ -310,10 +312,10 @@ static void ended(void *arg, const struct model_life *life, uint64_t time_ns, ui
 }
 
 /* Forgets the past, as the model does. */
-static void forget(void *arg, uint64_t time_ns)
+static void series_forget(void *arg, uint64_t time_ns)
 {
     struct series *s = arg;
-    reach(s, time_ns);
+    series_advance(s, time_ns);
     size_t bins = s->plan->bins;
     s->live_bytes = s->live_blocks = s->usable_bytes = 0;
     s->row_count = s->touched_count = s->cell_count = 0;
@@ -338,7 +340,7 @@ struct series *series_new(const struct series_plan *plan, struct error *err)
     s->plan = plan;
     s->groups = plan->groups;
     s->bin_count = plan->bins;
-    s->observer = (struct model_observer){s, began, ended, forget};
+    s->observer = (struct model_observer){s, series_begin_life, series_end_life, series_forget};
     s->row_of = malloc(((size_t)plan->groups * plan->lanes + 1) * sizeof *s->row_of);
     s->bins = calloc(plan->bins + 1, sizeof *s->bins);
     s->shapes = calloc((size_t)plan->groups + 1, sizeof *s->shapes);
@@ -404,8 +406,8 @@ static int sort_cells(struct series *s)
 int series_finish(struct series *s, struct error *err)
 {
     if (!s->started)
-        start(s);
-    reach(s, UINT64_MAX);
+        start_rows(s);
+    series_advance(s, UINT64_MAX);
     if (!s->failed)
         close_bin(s);
     if (s->failed || sort_cells(s))

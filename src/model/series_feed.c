@@ -59,7 +59,7 @@ static void follow_ended(struct feed *f, struct model_block *block, size_t i, un
                              .temporary = kind == TRACE_FREE_TEMP};
 }
 
-FETCHES look_ahead(const struct feed *f, size_t i)
+FETCHES feed_look_ahead(const struct feed *f, size_t i)
 {
     const struct trace_batch *const b = f->b;
     if (i + BLOCKS_AHEAD < b->n && b->slot[i + BLOCKS_AHEAD] != TRACE_NO_SLOT)
@@ -68,11 +68,11 @@ FETCHES look_ahead(const struct feed *f, size_t i)
         __builtin_prefetch(&f->plan->group_of[b->begun_stack[f->begun + BLOCKS_AHEAD]]);
 }
 
-static void follow(struct feed *f, size_t from, size_t to, bool inherited)
+static void feed_follow(struct feed *f, size_t from, size_t to, bool inherited)
 {
     for (size_t i = from; i < to; i++) {
         const unsigned kind = f->b->kind[i];
-        look_ahead(f, i);
+        feed_look_ahead(f, i);
         if (kind == TRACE_ALLOC)
             follow_begun(f, &f->m->blocks[f->b->slot[i]], i, inherited);
         else if (kind <= TRACE_FREE_TEMP || kind == TRACE_FREE_INFERRED)
@@ -101,7 +101,7 @@ int series_feed(struct series *s, struct model *m, const struct trace_batch *b, 
             to = from + m->inherited_left;
         m->inherited_left -= inherited ? to - from : 0;
         f.steps = 0;
-        follow(&f, from, to, inherited);
+        feed_follow(&f, from, to, inherited);
         series_steps(s, f.list, f.steps);
     }
     return 0;

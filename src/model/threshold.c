@@ -23,8 +23,8 @@ static void add_step(struct threshold *t, uint64_t bytes, uint64_t time_ns)
 }
 
 /* A setting that ends the raising, and maybe the threshold itself. */
-static void set(struct threshold *t, const char *name, size_t name_bytes, const char *value,
-                uint64_t *bytes)
+static void apply_setting(struct threshold *t, const char *name, size_t name_bytes,
+                          const char *value, uint64_t *bytes)
 {
     static const char *const names[] = {"mmap_threshold", "trim_threshold", "top_pad", "mmap_max"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -52,10 +52,10 @@ static void read_environment(struct threshold *t, const char *const *environment
         for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
             const char *const value = tunables_after(*environment, old[i][0]);
             if (value)
-                set(t, old[i][1], strlen(old[i][1]), value, bytes);
+                apply_setting(t, old[i][1], strlen(old[i][1]), value, bytes);
         }
         for (const char *at = tunables_of(*environment); tunables_next(&at, &tunable);)
-            set(t, tunable.name, tunable.name_bytes, tunable.value, bytes);
+            apply_setting(t, tunable.name, tunable.name_bytes, tunable.value, bytes);
     }
 }
 

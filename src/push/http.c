@@ -39,7 +39,7 @@ void http_close(struct http_server *h)
 }
 
 /* Takes the URL apart. */
-static int take_url(struct http_server *h, CURLU *u, const char *url, struct error *err)
+static int http_take_url(struct http_server *h, CURLU *u, const char *url, struct error *err)
 {
     int status = request_url(u, url, "http://HOST:8123/DATABASE", "the store's name", err);
     if (status)
@@ -74,7 +74,7 @@ static int take_url(struct http_server *h, CURLU *u, const char *url, struct err
     return status;
 }
 
-static void configure(struct http_server *h, const char *authorities)
+static void http_configure(struct http_server *h, const char *authorities)
 {
     CURL *c = h->curl;
     request_prepare(
@@ -98,7 +98,7 @@ struct http_server *http_open(const char *url, const char *authorities, const ch
     if (!h || !u || !(h->curl = curl.easy_init()))
         error_memory(err);
     else
-        status = take_url(h, u, url, err);
+        status = http_take_url(h, u, url, err);
     curl.url_cleanup(u);
     /* nothing of the answer is waited for before the body is sent */
     if (!status)
@@ -107,7 +107,7 @@ struct http_server *http_open(const char *url, const char *authorities, const ch
         http_close(h);
         return NULL;
     }
-    configure(h, authorities);
+    http_configure(h, authorities);
     *user = h->user;
     *name = h->name;
     return h;
@@ -136,7 +136,7 @@ void http_escape(struct buffer *to, const char *text)
             buffer_printf(to, "%%%02X", *p);
 }
 
-static int explain(struct http_server *h, CURLcode code, long status, struct error *err)
+static int http_explain(struct http_server *h, CURLcode code, long status, struct error *err)
 {
     char line[ANSWER_WORDS];
     if (buffer_failed(h->answer.body))
@@ -178,5 +178,5 @@ int http_post(struct http_server *h, const char *query, const void *body, size_t
     const CURLcode code = curl.easy_perform(h->curl);
     curl.easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
     free(url);
-    return !code && status / 100 == 2 ? 0 : explain(h, code, status, err);
+    return !code && status / 100 == 2 ? 0 : http_explain(h, code, status, err);
 }

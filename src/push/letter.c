@@ -20,7 +20,7 @@ void letter_write(struct buffer *out, const struct letter *l)
 
 /* The line at *at, which becomes a text; NULL: none that ends within the head, or one with
  * characters that no line has. */
-static char *next_line(char **at, const char *end)
+static char *letter_next_line(char **at, const char *end)
 {
     char *line = *at, *stop = memchr(line, '\n', (size_t)(end - line));
     if (!stop)
@@ -34,7 +34,7 @@ static char *next_line(char **at, const char *end)
 }
 
 /* What stands behind "NAME ", or NULL. */
-static const char *value_of(const char *line, const char *name)
+static const char *letter_value_of(const char *line, const char *name)
 {
     const size_t n = strlen(name);
     return !strncmp(line, name, n) && line[n] == ' ' && line[n + 1] ? line + n + 1 : NULL;
@@ -47,17 +47,17 @@ int letter_read(char *data, size_t size, struct letter *l, size_t *taken, struct
     uint64_t bytes = 0;
     bool sized = false;
     *l = (struct letter){0};
-    line = next_line(&at, end);
+    line = letter_next_line(&at, end);
     if (!line || strcmp(line, first_line) != 0)
         return error_set(err, ERROR_FORMAT, "does not begin as mallow writes it");
-    while ((line = next_line(&at, end)) && *line) {
-        if ((value = value_of(line, "to")))
+    while ((line = letter_next_line(&at, end)) && *line) {
+        if ((value = letter_value_of(line, "to")))
             l->target = value;
-        else if ((value = value_of(line, "type")))
+        else if ((value = letter_value_of(line, "type")))
             l->type = value;
-        else if ((value = value_of(line, "encoding")))
+        else if ((value = letter_value_of(line, "encoding")))
             l->encoding = value;
-        else if ((value = value_of(line, "bytes")) && human_parse_count(value, &bytes))
+        else if ((value = letter_value_of(line, "bytes")) && human_parse_count(value, &bytes))
             sized = true;
         else
             return error_set(err, ERROR_FORMAT, "has a line that is not known");

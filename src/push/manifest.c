@@ -60,7 +60,7 @@ struct reader {
 };
 
 /* The next line, whose end is written over by nothing: *bytes long. NULL: there is none. */
-static const char *next_line(struct reader *r, size_t *bytes)
+static const char *manifest_next_line(struct reader *r, size_t *bytes)
 {
     const char *line = r->at;
     if (r->at == r->end)
@@ -84,11 +84,11 @@ static bool read_sum(const char *text, uint8_t sum[SHA256_BYTES])
 }
 
 /* `label` and a number. */
-static bool read_number(struct reader *r, const char *label, uint64_t *value)
+static bool manifest_read_number(struct reader *r, const char *label, uint64_t *value)
 {
     const size_t n = strlen(label);
     size_t bytes;
-    const char *line = next_line(r, &bytes);
+    const char *line = manifest_next_line(r, &bytes);
     char digits[24] = "", *stop;
     if (!line || bytes <= n || bytes - n >= sizeof digits || memcmp(line, label, n))
         return false;
@@ -98,19 +98,20 @@ static bool read_number(struct reader *r, const char *label, uint64_t *value)
     return *digits >= '0' && *digits <= '9' && !*stop && !errno;
 }
 
-static bool read_head(struct manifest *m, struct reader *r)
+static bool manifest_read_head(struct manifest *m, struct reader *r)
 {
     static const char begins[] = "# begins ";
     const size_t n = sizeof begins - 1;
     size_t bytes;
-    const char *line = next_line(r, &bytes);
+    const char *line = manifest_next_line(r, &bytes);
     if (!line || bytes != strlen(FIRST_LINE) || memcmp(line, FIRST_LINE, bytes))
         return false;
-    line = next_line(r, &bytes);
+    line = manifest_next_line(r, &bytes);
     return line && bytes == n + SHA256_TEXT - 1 && !memcmp(line, begins, n) &&
-           read_sum(line + n, m->begins) && read_number(r, "# segment_bytes ", &m->segment_bytes) &&
-           read_number(r, "# bytes ", &m->bytes) && m->segment_bytes >= SEGMENT_BYTES_LEAST &&
-           m->segment_bytes <= SEGMENT_BYTES_MOST;
+           read_sum(line + n, m->begins) &&
+           manifest_read_number(r, "# segment_bytes ", &m->segment_bytes) &&
+           manifest_read_number(r, "# bytes ", &m->bytes) &&
+           m->segment_bytes >= SEGMENT_BYTES_LEAST && m->segment_bytes <= SEGMENT_BYTES_MOST;
 }
 
 int manifest_read(struct manifest *m, const char *text, size_t bytes, struct error *err)
@@ -119,8 +120,8 @@ int manifest_read(struct manifest *m, const char *text, size_t bytes, struct err
     const char *line;
     size_t n;
     *m = (struct manifest){0};
-    bool good = read_head(m, &r);
-    while (good && (line = next_line(&r, &n))) {
+    bool good = manifest_read_head(m, &r);
+    while (good && (line = manifest_next_line(&r, &n))) {
         char name[SEGMENT_NAME_BYTES];
         uint8_t sum[SHA256_BYTES];
         manifest_name(m->count, name);

@@ -54,7 +54,7 @@ const char *objects_url(const struct objects *s) { return s->shown; }
 
 /* base: the whole URL with a slash at its end, without its query; shown: the same without secrets.
  */
-static int take_parts(struct objects *s, CURLU *u, struct error *err)
+static int objects_take_parts(struct objects *s, CURLU *u, struct error *err)
 {
     char *path = NULL, *query = NULL, *text = NULL, *plain = NULL, *more = NULL;
     const char *name = s->o.name ? s->o.name : "";
@@ -86,7 +86,7 @@ out:
     return status ? error_memory(err) : 0;
 }
 
-static int take_url(struct objects *s, struct error *err)
+static int objects_take_url(struct objects *s, struct error *err)
 {
     CURLU *u = curl.url();
     char *user = NULL;
@@ -96,7 +96,7 @@ static int take_url(struct objects *s, struct error *err)
     if (!status && s->o.keys && !curl.url_get(u, CURLUPART_USER, &user, 0))
         status = error_set(err, ERROR_USAGE, "a request is signed or has a user, not both");
     if (!status)
-        status = take_parts(s, u, err);
+        status = objects_take_parts(s, u, err);
     curl.free(user);
     curl.url_cleanup(u);
     return status;
@@ -119,7 +119,7 @@ static int take_keys(struct objects *s, struct error *err)
 
 /* ---- what libcurl asks for ---- */
 
-static size_t give(char *to, size_t size, size_t count, void *arg)
+static size_t objects_give_body(char *to, size_t size, size_t count, void *arg)
 {
     struct objects *s = arg;
     size_t n = size * count;
@@ -131,7 +131,7 @@ static size_t give(char *to, size_t size, size_t count, void *arg)
     return n;
 }
 
-static int look_up(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+static int objects_look_up(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
     struct objects *s = arg;
     (void)a, (void)b, (void)c, (void)d;
@@ -139,17 +139,17 @@ static int look_up(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off
     return s->stopped;
 }
 
-static void configure(struct objects *s)
+static void objects_configure(struct objects *s)
 {
     CURL *c = s->curl;
     request_prepare(c, &(struct request){.error = s->error,
                                          .authorities = s->o.authorities,
                                          .answer = &s->answer});
     curl.easy_setopt(c, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_BYTES);
-    curl.easy_setopt(c, CURLOPT_READFUNCTION, give);
+    curl.easy_setopt(c, CURLOPT_READFUNCTION, objects_give_body);
     curl.easy_setopt(c, CURLOPT_READDATA, s);
     request_rewinds(c, &s->upload);
-    curl.easy_setopt(c, CURLOPT_XFERINFOFUNCTION, look_up);
+    curl.easy_setopt(c, CURLOPT_XFERINFOFUNCTION, objects_look_up);
     curl.easy_setopt(c, CURLOPT_XFERINFODATA, s);
     curl.easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
     request_patience(c, s->o.timeout_ns);
@@ -176,18 +176,18 @@ struct objects *objects_open(const struct objects_options *o, struct error *err)
         return NULL;
     }
     s->o = *o;
-    if (take_url(s, err) || (o->keys && take_keys(s, err))) {
+    if (objects_take_url(s, err) || (o->keys && take_keys(s, err))) {
         objects_close(s);
         return NULL;
     }
-    configure(s);
+    objects_configure(s);
     return s;
 }
 
 /* ---- a request ---- */
 
 /* The headers, to be freed; NULL without memory. */
-static struct curl_slist *headers(const struct objects *s)
+static struct curl_slist *objects_headers(const struct objects *s)
 {
     struct curl_slist *list = NULL;
     bool typed = s->upload.bytes == 0, whole = true;
@@ -234,7 +234,7 @@ static void choose_method(struct objects *s)
         curl.easy_setopt(c, CURLOPT_CUSTOMREQUEST, s->method);
 }
 
-static enum objects_status explain(struct objects *s, CURLcode code, struct error *err)
+static enum objects_status objects_explain(struct objects *s, CURLcode code, struct error *err)
 {
     const char *why = *s->error ? s->error : curl.easy_strerror(code);
     char line[ANSWER_WORDS];
@@ -280,13 +280,13 @@ static bool wait_before(const struct objects *s, const char *why, uint64_t tries
 }
 
 /* All tries of one request; the answer's body comes into *to, unless it is NULL. */
-static enum objects_status ask(struct objects *s, const char *method, const char *name,
-                               struct buffer *to, size_t most, struct error *err)
+static enum objects_status objects_ask(struct objects *s, const char *method, const char *name,
+                                       struct buffer *to, size_t most, struct error *err)
 {
     char *url = NULL;
     s->method = method;
     s->name = name;
-    struct curl_slist *list = headers(s);
+    struct curl_slist *list = objects_headers(s);
     if (!list || asprintf(&url, "%s%s%s%s", s->base, name, s->query ? "?" : "",
                           s->query ? s->query : "") < 0) {
         curl.slist_free_all(list);
@@ -315,7 +315,7 @@ static enum objects_status ask(struct objects *s, const char *method, const char
                  (s->http_status == 403 || s->http_status == 405 || s->http_status == 501))
             status = OBJECTS_REFUSED;
         else
-            status = explain(s, code, err);
+            status = objects_explain(s, code, err);
         if (status != OBJECTS_FAILED || s->stopped || !request_worth_again(code, s->http_status) ||
             !wait_before(s, err->text, tries, &next))
             break;
@@ -332,7 +332,7 @@ enum objects_status objects_put(struct objects *s, const char *name, const void 
 {
     s->data = data;
     s->upload.bytes = bytes;
-    const enum objects_status status = ask(s, "PUT", name, NULL, WORDS_MOST, err);
+    const enum objects_status status = objects_ask(s, "PUT", name, NULL, WORDS_MOST, err);
     s->upload.bytes = 0;
     return status;
 }
@@ -340,14 +340,14 @@ enum objects_status objects_put(struct objects *s, const char *name, const void 
 enum objects_status objects_get(struct objects *s, const char *name, struct buffer *to, size_t most,
                                 struct error *err)
 {
-    return ask(s, "GET", name, to, most, err);
+    return objects_ask(s, "GET", name, to, most, err);
 }
 
 enum objects_status objects_look(struct objects *s, const char *name, uint64_t *bytes,
                                  struct error *err)
 {
     curl_off_t length = -1;
-    const enum objects_status status = ask(s, "HEAD", name, NULL, WORDS_MOST, err);
+    const enum objects_status status = objects_ask(s, "HEAD", name, NULL, WORDS_MOST, err);
     if (status != OBJECTS_DONE)
         return status;
     curl.easy_getinfo(s->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
@@ -359,5 +359,5 @@ enum objects_status objects_look(struct objects *s, const char *name, uint64_t *
 
 enum objects_status objects_delete(struct objects *s, const char *name, struct error *err)
 {
-    return ask(s, "DELETE", name, NULL, WORDS_MOST, err);
+    return objects_ask(s, "DELETE", name, NULL, WORDS_MOST, err);
 }

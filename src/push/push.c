@@ -129,7 +129,7 @@ int push_check(const char *url, const char *name, struct error *err)
 
 /* ---- what libcurl asks for ---- */
 
-static size_t give(char *to, size_t size, size_t count, void *arg)
+static size_t push_give_body(char *to, size_t size, size_t count, void *arg)
 {
     struct sending *s = arg;
     size_t room = size * count;
@@ -147,7 +147,8 @@ static size_t give(char *to, size_t size, size_t count, void *arg)
     return (size_t)n;
 }
 
-static int tell(void *arg, curl_off_t down, curl_off_t down_now, curl_off_t up, curl_off_t up_now)
+static int push_show_progress(void *arg, curl_off_t down, curl_off_t down_now, curl_off_t up,
+                              curl_off_t up_now)
 {
     struct sending *s = arg;
     (void)down, (void)down_now, (void)up;
@@ -178,7 +179,7 @@ static const char *content_type(int fd)
 }
 
 /* The headers, to be freed; NULL without memory. */
-static struct curl_slist *headers(const struct push_options *o, int fd)
+static struct curl_slist *push_headers(const struct push_options *o, int fd)
 {
     struct curl_slist *list = NULL;
     bool typed = false, whole = true;
@@ -194,7 +195,7 @@ static struct curl_slist *headers(const struct push_options *o, int fd)
     return NULL;
 }
 
-static void configure(struct sending *s, const char *url, const struct curl_slist *list)
+static void push_configure(struct sending *s, const char *url, const struct curl_slist *list)
 {
     const struct push_options *o = s->o;
     CURL *c = s->curl;
@@ -203,10 +204,10 @@ static void configure(struct sending *s, const char *url, const struct curl_slis
                            .error = s->error, .authorities = o->authorities, .answer = &s->answer});
     curl.easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
     curl.easy_setopt(c, CURLOPT_HTTPHEADER, list);
-    curl.easy_setopt(c, CURLOPT_READFUNCTION, give);
+    curl.easy_setopt(c, CURLOPT_READFUNCTION, push_give_body);
     curl.easy_setopt(c, CURLOPT_READDATA, s);
     request_rewinds(c, &s->upload);
-    curl.easy_setopt(c, CURLOPT_XFERINFOFUNCTION, tell);
+    curl.easy_setopt(c, CURLOPT_XFERINFOFUNCTION, push_show_progress);
     curl.easy_setopt(c, CURLOPT_XFERINFODATA, s);
     curl.easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
     request_patience(c, o->timeout_ns);
@@ -220,7 +221,7 @@ static void configure(struct sending *s, const char *url, const struct curl_slis
 }
 
 /* Why it failed. */
-static void explain(struct sending *s, CURLcode code, struct error *err)
+static void push_explain(struct sending *s, CURLcode code, struct error *err)
 {
     const struct push_result *r = s->result;
     if (s->shorter) {
@@ -255,7 +256,7 @@ static void explain(struct sending *s, CURLcode code, struct error *err)
 }
 
 /* All tries. 0, or -1 with *err. */
-static int send_all(struct sending *s, struct error *err)
+static int push_send_all(struct sending *s, struct error *err)
 {
     uint64_t pause = s->o->first_pause_ns;
     for (;;) {
@@ -270,7 +271,7 @@ static int send_all(struct sending *s, struct error *err)
         snprintf(s->result->location, sizeof s->result->location, "%s", s->answer.location);
         if (!code && s->result->status / 100 == 2)
             return 0;
-        explain(s, code, err);
+        push_explain(s, code, err);
         if (!request_worth_again(code, s->result->status) || s->result->tries > s->o->retries)
             return -1;
         const uint64_t now = request_pause_ns(s->curl, &pause);
@@ -298,13 +299,13 @@ int push_file(int fd, const char *name, const struct push_options *o, struct pus
                         .upload = {.bytes = result->bytes},
                         .curl = curl.easy_init(),
                         .answer = {.most = ANSWER_MOST, .headers_most = ANSWER_MOST}};
-    struct curl_slist *list = headers(o, fd);
+    struct curl_slist *list = push_headers(o, fd);
     int status = -1;
     if (!s.curl || !list) {
         error_memory(err);
     } else {
-        configure(&s, url, list);
-        status = send_all(&s, err);
+        push_configure(&s, url, list);
+        status = push_send_all(&s, err);
     }
     curl.easy_cleanup(s.curl);
     curl.slist_free_all(list);

@@ -76,7 +76,7 @@ static int read_part(const struct segments *s, uint64_t from, uint64_t bytes, st
 }
 
 /* Which of the segments there belong to this recording. */
-static int compare(struct segments *s, struct error *err)
+static int compare_segments(struct segments *s, struct error *err)
 {
     bool listed, begun = false;
     if (read_list(s->to, MANIFEST_NAME, &s->there, &listed, err) ||
@@ -120,7 +120,7 @@ struct segments *segments_begin(struct objects *to, int fd, const struct segment
     s->bytes = NULL;
     if (!status) {
         sha256(first, sizeof first, s->sent.begins);
-        status = compare(s, err);
+        status = compare_segments(s, err);
     }
     if (!status && o->replace && !s->there.segment_bytes)
         status = remove_list(s, err);
@@ -197,7 +197,7 @@ int segments_send(struct segments *s, uint64_t end, bool rest, struct error *err
 }
 
 /* Whether the object is there in its size: 1 is no. */
-static int look_at(struct segments *s, const char *name, uint64_t bytes, struct error *err)
+static int check_segment(struct segments *s, const char *name, uint64_t bytes, struct error *err)
 {
     uint64_t found = 0;
     switch (objects_look(s->to, name, &found, err)) {
@@ -209,16 +209,16 @@ static int look_at(struct segments *s, const char *name, uint64_t bytes, struct 
 }
 
 /* All segments are there: a missing one is sent again, once. */
-static int look_at_all(struct segments *s, struct error *err)
+static int check_all_segments(struct segments *s, struct error *err)
 {
     char name[SEGMENT_NAME_BYTES];
     s->result.looked = true;
     for (uint64_t i = 0; i < s->sent.count && s->result.looked; i++) {
         const uint64_t bytes = manifest_bytes_of(&s->sent, i);
         manifest_name(i, name);
-        int status = look_at(s, name, bytes, err);
+        int status = check_segment(s, name, bytes, err);
         if (status > 0 && (status = send_one(s, i, bytes, true, err)) == 0)
-            status = look_at(s, name, bytes, err);
+            status = check_segment(s, name, bytes, err);
         if (status > 0)
             error_set(err, ERROR_UNSUPPORTED,
                       "%.200s%s: the server took it, and has none of its size", objects_url(s->to),
@@ -253,7 +253,7 @@ int segments_finish(struct segments *s, uint64_t bytes, bool must_look, struct e
         return error_set(err, ERROR_UNSUPPORTED,
                          "%.200s has more of this recording than there is here (%llu bytes)",
                          objects_url(s->to), (unsigned long long)s->there.bytes);
-    if (segments_send(s, bytes, true, err) || look_at_all(s, err))
+    if (segments_send(s, bytes, true, err) || check_all_segments(s, err))
         return -1;
     if (must_look && !s->result.looked)
         return error_set(err, ERROR_UNSUPPORTED,
@@ -272,7 +272,7 @@ void segments_result(const struct segments *s, struct segments_result *r)
 
 /* ---- putting together ---- */
 
-static int append(int fd, const char *data, size_t bytes, struct error *err)
+static int append_bytes(int fd, const char *data, size_t bytes, struct error *err)
 {
     while (bytes) {
         const ssize_t n = write(fd, data, bytes);
@@ -308,7 +308,7 @@ static int pull_one(struct objects *from, int fd, const struct manifest *m, uint
         return error_set(err, ERROR_FORMAT,
                          "%.200s%s changed since it was sent: its checksum differs",
                          objects_url(from), name);
-    return append(fd, part->data, bytes, err);
+    return append_bytes(fd, part->data, bytes, err);
 }
 
 int segments_pull(struct objects *from, int fd, bool partial, const struct segments_options *o,

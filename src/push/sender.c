@@ -75,7 +75,7 @@ struct sender {
 
 /* ---- what the user learns ---- */
 
-static void say(struct sender *s, bool wrong, const char *text)
+static void sender_say(struct sender *s, bool wrong, const char *text)
 {
     pthread_mutex_lock(&s->lock);
     if (s->news_count == NEWS_MOST) /* the latest counts */
@@ -88,10 +88,10 @@ static void say(struct sender *s, bool wrong, const char *text)
 /* Of the same kind is complained once until it works again: texts hold times. */
 enum complaint { OURS = -1, IN_PART = -2, NO_ANSWER = -1000 };
 
-static void complain(struct sender *s, long kind, const char *text)
+static void sender_complain(struct sender *s, long kind, const char *text)
 {
     if (s->said != kind)
-        say(s, true, text);
+        sender_say(s, true, text);
     s->said = kind;
 }
 
@@ -112,7 +112,7 @@ bool sender_news(struct sender *s, char line[512], bool *wrong)
 
 /* ---- one request ---- */
 
-static void configure(struct sender *s)
+static void sender_configure(struct sender *s)
 {
     CURL *c = s->curl;
     request_prepare(c, &(struct request){.error = s->error,
@@ -193,7 +193,7 @@ static void drop_letter(struct sender *s)
 }
 
 /* The next of the letters that belong together. */
-static bool next_part(struct sender *s)
+static bool sender_next_part(struct sender *s)
 {
     struct error ignored = {0};
     size_t taken = 0;
@@ -203,7 +203,7 @@ static bool next_part(struct sender *s)
     return true;
 }
 
-static void give_up(struct sender *s)
+static void sender_give_up(struct sender *s)
 {
     spool_remove(&s->spool, s->number);
     s->spool.damaged++;
@@ -212,18 +212,18 @@ static void give_up(struct sender *s)
 
 /* The oldest letter that can be read becomes the one to be sent, if there is one. -1 with *err:
  * none can for now. */
-static int choose(struct sender *s, struct error *err)
+static int sender_choose_letter(struct sender *s, struct error *err)
 {
     while (!s->data) {
         if (spool_first(&s->spool, &s->data, &s->number, &s->size, err))
             return -1;
         if (err->kind && !s->passed_over)
-            say(s, true, err->text);
+            sender_say(s, true, err->text);
         s->passed_over = err->kind != ERROR_NONE;
         s->at = 0;
-        if (!s->data || next_part(s))
+        if (!s->data || sender_next_part(s))
             return 0;
-        give_up(s);
+        sender_give_up(s);
     }
     return 0;
 }
@@ -272,7 +272,7 @@ static void say_why(struct sender *s, CURLcode code, long status)
                   : status / 100 == 3
                       ? "redirections are not followed: give that URL if you trust it"
                       : "it is tried again");
-    complain(s, code ? NO_ANSWER - (long)code : status, e.text);
+    sender_complain(s, code ? NO_ANSWER - (long)code : status, e.text);
 }
 
 static void finished(struct sender *s, CURLcode code)
@@ -288,7 +288,7 @@ static void finished(struct sender *s, CURLcode code)
     if (whole && status / 100 == 2 && s->o.refused &&
         s->o.refused(s->answer.words, s->answer.word_bytes)) {
         s->counts.refused++;
-        complain(
+        sender_complain(
             s, IN_PART,
             "the server took a part of a letter, and refused some of it: that is not sent again");
     } else if (whole && status / 100 == 2) {
@@ -296,13 +296,13 @@ static void finished(struct sender *s, CURLcode code)
         s->next_try_ns = 0;
         s->counts.sent_bytes += s->letter.bytes;
         if (s->at < s->size) {
-            if (!next_part(s))
-                give_up(s);
+            if (!sender_next_part(s))
+                sender_give_up(s);
             return;
         }
         s->counts.sent++;
         if (s->said && s->said != IN_PART && !is_refused(s->said))
-            say(s, false, "the server takes profiles again");
+            sender_say(s, false, "the server takes profiles again");
         s->said = 0;
     } else if (whole && is_refused(status)) {
         s->counts.refused++;
@@ -338,16 +338,16 @@ static void take_handed(struct sender *s, bool *ending, uint64_t *deadline_ns)
     pthread_mutex_unlock(&s->lock);
     for (size_t i = 0; i < count; i++)
         if (spool_add(&s->spool, list[i].data, list[i].size, &err))
-            complain(s, OURS, err.text);
+            sender_complain(s, OURS, err.text);
     free(list);
 }
 
 static void begin_next(struct sender *s)
 {
     struct error err = {0};
-    if (!choose(s, &err) && (!s->data || !begin_request(s, &err)))
+    if (!sender_choose_letter(s, &err) && (!s->data || !begin_request(s, &err)))
         return;
-    complain(s, OURS, err.text);
+    sender_complain(s, OURS, err.text);
     wait_before_next(s, 0);
 }
 
@@ -373,7 +373,7 @@ static void wait_for_something(struct sender *s, uint64_t until_ns)
         ;
 }
 
-static void *work(void *arg)
+static void *run_sender(void *arg)
 {
     struct sender *s = arg;
     bool ending = false, last_try = false;
@@ -402,7 +402,7 @@ static void *work(void *arg)
 
 /* ---- the caller's side ---- */
 
-static void wake(const struct sender *s)
+static void wake_sender(const struct sender *s)
 {
     const uint64_t one = 1;
     while (write(s->wake, &one, sizeof one) < 0 && errno == EINTR)
@@ -432,7 +432,7 @@ struct sender *sender_open(const struct sender_options *o, struct error *err)
         s->multi = curl.multi_init();
         s->curl = curl.easy_init();
         if (s->multi && s->curl) {
-            configure(s);
+            sender_configure(s);
             return s;
         }
         token = NULL;
@@ -445,7 +445,7 @@ struct sender *sender_open(const struct sender_options *o, struct error *err)
 
 int sender_begin(struct sender *s, struct error *err)
 {
-    const int number = thread_start(&s->thread, work, s);
+    const int number = thread_start(&s->thread, run_sender, s);
     s->begun = !number;
     errno = number;
     return number ? error_system(err, "cannot start a thread to push") : 0;
@@ -478,7 +478,7 @@ void sender_give(struct sender *s, struct buffer *letter)
         buffer_release(letter);
     }
     pthread_mutex_unlock(&s->lock);
-    wake(s);
+    wake_sender(s);
 }
 
 void sender_end(struct sender *s, uint64_t most_ns, struct sender_counts *counts)
@@ -490,7 +490,7 @@ void sender_end(struct sender *s, uint64_t most_ns, struct sender_counts *counts
         s->ending = true;
         s->deadline_ns = clock_monotonic_ns() + most_ns;
         pthread_mutex_unlock(&s->lock);
-        wake(s);
+        wake_sender(s);
         pthread_join(s->thread, NULL);
         s->begun = false;
     }

@@ -32,7 +32,7 @@ static bool is_loopback(const char *host)
            (inet_pton(AF_INET6, inner, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
 }
 
-static int judge(struct server_url *u, const struct parts *p, struct error *err)
+static int judge_url(struct server_url *u, const struct parts *p, struct error *err)
 {
     if (!p->scheme || !p->host || !p->port || !p->path)
         return error_memory(err);
@@ -81,7 +81,7 @@ int server_url_parse(struct server_url *u, const char *text, struct error *err)
                           .query = curl_part(parsed, CURLUPART_QUERY, 0),
                           .fragment = curl_part(parsed, CURLUPART_FRAGMENT, 0)};
         u->user = curl_part(parsed, CURLUPART_USER, CURLU_URLDECODE);
-        status = judge(u, &p, err);
+        status = judge_url(u, &p, err);
         free_parts(&p);
     }
     curl.url_cleanup(parsed);

@@ -45,7 +45,7 @@ static uint64_t disk_bytes(uint64_t bytes)
 
 /* ---- the list ---- */
 
-static void forget(struct spool *s, size_t index)
+static void forget_entry(struct spool *s, size_t index)
 {
     struct spool_entry *e = &s->items[index];
     if (!e->data) {
@@ -62,7 +62,7 @@ static void forget(struct spool *s, size_t index)
 static void give_way(struct spool *s, uint64_t bytes)
 {
     while (s->count && s->bytes + bytes > s->most_bytes) {
-        forget(s, 0);
+        forget_entry(s, 0);
         s->dropped++;
     }
 }
@@ -77,7 +77,7 @@ static int add_entry(struct spool *s, const struct spool_entry *entry, struct er
     return 0;
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_entry_numbers(const void *a, const void *b)
 {
     const struct spool_entry *x = a, *y = b;
     return (x->number > y->number) - (x->number < y->number);
@@ -86,7 +86,7 @@ static int by_number(const void *a, const void *b)
 /* ---- the directory ---- */
 
 /* It survives the machine's end once this has returned 0. */
-static int store(struct spool *s, struct spool_entry *e, struct error *err)
+static int store_entry(struct spool *s, struct spool_entry *e, struct error *err)
 {
     struct trust_draft draft;
     name_entry(s, e->number);
@@ -109,7 +109,7 @@ static int store(struct spool *s, struct spool_entry *e, struct error *err)
 static int store_all(struct spool *s, struct error *err)
 {
     for (size_t i = 0; i < s->count && s->place.dir >= 0; i++)
-        if (s->items[i].data && store(s, &s->items[i], err))
+        if (s->items[i].data && store_entry(s, &s->items[i], err))
             return -1;
     return 0;
 }
@@ -147,7 +147,7 @@ static int open_place(struct spool *s, const char *directory, struct error *err)
 }
 
 /* One entry of the directory. */
-static int find(struct spool *s, const char *name, struct error *err)
+static int read_spool_entry(struct spool *s, const char *name, struct error *err)
 {
     struct stat st;
     struct spool_entry e = {0};
@@ -170,17 +170,17 @@ static int find(struct spool *s, const char *name, struct error *err)
     return add_entry(s, &e, err);
 }
 
-static int find_all(struct spool *s, struct error *err)
+static int read_spool(struct spool *s, struct error *err)
 {
     int status = 0;
     DIR *list = trust_list(s->place.dir);
     if (!list)
         return error_system(err, "cannot list %s", s->path);
     for (const struct dirent *d = readdir(list); d && !status; d = readdir(list))
-        status = find(s, d->d_name, err);
+        status = read_spool_entry(s, d->d_name, err);
     closedir(list);
     if (s->count)
-        qsort(s->items, s->count, sizeof *s->items, by_number);
+        qsort(s->items, s->count, sizeof *s->items, compare_entry_numbers);
     give_way(s, 0);
     return status;
 }
@@ -195,7 +195,7 @@ int spool_open(struct spool *s, const char *directory, const char *kind, uint64_
     if (!directory)
         return 0;
     s->path = strdup(directory);
-    if (s->path ? open_place(s, directory, err) || find_all(s, err) : error_memory(err)) {
+    if (s->path ? open_place(s, directory, err) || read_spool(s, err) : error_memory(err)) {
         spool_close(s);
         return -1;
     }
@@ -261,7 +261,7 @@ int spool_first(struct spool *s, char **letter, uint64_t *number, size_t *size, 
                 *err = why;
             continue;
         }
-        forget(s, i);
+        forget_entry(s, i);
         s->damaged++;
     }
     if (*letter)
@@ -275,7 +275,7 @@ void spool_remove(struct spool *s, uint64_t number)
     while (i < s->count && s->items[i].number < number)
         i++;
     if (i < s->count && s->items[i].number == number)
-        forget(s, i);
+        forget_entry(s, i);
     else if (s->dropped)
         s->dropped--; /* it gave way while it was on its way */
 }

@@ -54,13 +54,13 @@ struct uploader {
 
 /* ---- the process ---- */
 
-static uint64_t wanted(const struct uploader *u)
+static uint64_t wanted_bytes(const struct uploader *u)
 {
     return __atomic_load_n(&u->shared->bytes, __ATOMIC_ACQUIRE);
 }
 
 /* Waits, at most so long; sooner when the recording is whole or the parent gone. */
-static void wait_for(struct uploader *u, uint64_t ns)
+static void uploader_wait(struct uploader *u, uint64_t ns)
 {
     struct pollfd p = {.fd = u->pipe[0], .events = POLLIN};
     char byte;
@@ -72,7 +72,7 @@ static void wait_for(struct uploader *u, uint64_t ns)
         u->alone = true;
 }
 
-static void complain(struct uploader *u, const char *why)
+static void uploader_complain(struct uploader *u, const char *why)
 {
     struct shared *s = u->shared;
     if (u->away)
@@ -87,24 +87,24 @@ static bool pause_for(void *arg, const char *why, uint64_t tries, uint64_t pause
     struct uploader *u = arg;
     const bool was_ending = u->ending;
     (void)tries;
-    complain(u, why);
+    uploader_complain(u, why);
     if (was_ending && ++u->last_tries > LAST_TRIES)
         return false;
     if (was_ending && pause_ns > SECOND_NS << u->last_tries)
         pause_ns = SECOND_NS << u->last_tries;
-    wait_for(u, pause_ns);
+    uploader_wait(u, pause_ns);
     return !u->alone;
 }
 
-static bool goes_on(void *arg)
+static bool upload_goes_on(void *arg)
 {
     struct uploader *u = arg;
     if (!u->alone)
-        wait_for(u, 0);
+        uploader_wait(u, 0);
     return !u->alone;
 }
 
-static void note(void *arg, uint64_t done, uint64_t bytes)
+static void note_progress(void *arg, uint64_t done, uint64_t bytes)
 {
     struct uploader *u = arg;
     (void)bytes;
@@ -114,10 +114,10 @@ static void note(void *arg, uint64_t done, uint64_t bytes)
 }
 
 /* Until all is there, or something does not look like passing. */
-static int send_all(struct uploader *u, struct objects *to, struct error *err)
+static int uploader_send_all(struct uploader *u, struct objects *to, struct error *err)
 {
     const struct segments_options o = {
-        .segment_bytes = u->o.segment_bytes, .progress = note, .arg = u};
+        .segment_bytes = u->o.segment_bytes, .progress = note_progress, .arg = u};
     struct segments *s = segments_begin(to, u->fd, &o, err);
     uint64_t rest_ns = clock_monotonic_ns();
     int status = s ? 0 : -1;
@@ -132,23 +132,23 @@ static int send_all(struct uploader *u, struct objects *to, struct error *err)
         if (rest)
             rest_ns = now;
         if (!status)
-            wait_for(u, LOOK_MS * MS_NS);
+            uploader_wait(u, LOOK_MS * MS_NS);
     }
     if (!status && u->ending)
-        status = segments_finish(s, wanted(u), u->o.must_look, err);
+        status = segments_finish(s, wanted_bytes(u), u->o.must_look, err);
     if (s)
         segments_result(s, &u->shared->result);
     segments_free(s);
     return status;
 }
 
-static void work(struct uploader *u) __attribute__((noreturn));
-static void work(struct uploader *u)
+static void run_uploader(struct uploader *u) __attribute__((noreturn));
+static void run_uploader(struct uploader *u)
 {
     struct shared *s = u->shared;
     struct objects_options o = u->o.objects;
     o.pause = pause_for;
-    o.goes_on = goes_on;
+    o.goes_on = upload_goes_on;
     o.arg = u;
     /* An open file of its own, so that no lock of the recording outlives the recording; and none of
      * the parent's other files. */
@@ -160,12 +160,12 @@ static void work(struct uploader *u)
     (void)syscall(SYS_close_range, 5u, ~0u, 0u);
     errno = 0;
     (void)!nice(NICER);
-    u->ending = wanted(u) != OPEN;
+    u->ending = wanted_bytes(u) != OPEN;
     struct objects *to = objects_open(&o, &s->err);
     s->status = to ? 0 : -1;
-    while (to && (s->status = send_all(u, to, &s->err)) && !u->alone && !u->ending) {
-        complain(u, s->err.text);
-        wait_for(u, AFTER_ERROR);
+    while (to && (s->status = uploader_send_all(u, to, &s->err)) && !u->alone && !u->ending) {
+        uploader_complain(u, s->err.text);
+        uploader_wait(u, AFTER_ERROR);
     }
     objects_close(to);
     if (u->alone)
@@ -176,7 +176,7 @@ static void work(struct uploader *u)
 
 /* ---- its parent ---- */
 
-static int start(struct uploader *u, struct error *err)
+static int start_upload(struct uploader *u, struct error *err)
 {
     u->shared->done = false;
     u->started_ns = clock_monotonic_ns();
@@ -192,12 +192,12 @@ static int start(struct uploader *u, struct error *err)
         u->fd = fd;
         u->pipe[0] = wake;
         close(u->pipe[1]);
-        work(u);
+        run_uploader(u);
     }
     return 0;
 }
 
-static void release(struct uploader *u)
+static void release_uploader(struct uploader *u)
 {
     if (u->pipe[0] >= 0)
         close(u->pipe[0]);
@@ -225,9 +225,9 @@ struct uploader *uploader_start(const struct uploader_options *o, int fd, struct
     u->shared->bytes = OPEN;
     if (pipe2(u->pipe, O_CLOEXEC))
         error_system(err, "cannot make a pipe");
-    else if (!start(u, err))
+    else if (!start_upload(u, err))
         return u;
-    release(u);
+    release_uploader(u);
     return NULL;
 }
 
@@ -244,7 +244,7 @@ static void pass_on(struct uploader *u)
 }
 
 /* Whether the process has ended. */
-static bool is_over(struct uploader *u)
+static bool uploader_is_over(struct uploader *u)
 {
     int status;
     return u->child <= 0 || waitpid(u->child, &status, WNOHANG) != 0;
@@ -256,11 +256,11 @@ void uploader_look(struct uploader *u)
     if (!u)
         return;
     pass_on(u);
-    if (!is_over(u))
+    if (!uploader_is_over(u))
         return;
     u->child = 0;
     if (!u->shared->done && clock_monotonic_ns() - u->started_ns > AGAIN_NS)
-        (void)start(u, &ignored);
+        (void)start_upload(u, &ignored);
 }
 
 int uploader_end(struct uploader *u, uint64_t bytes, struct segments_result *result,
@@ -272,7 +272,7 @@ int uploader_end(struct uploader *u, uint64_t bytes, struct segments_result *res
     __atomic_store_n(&s->bytes, bytes, __ATOMIC_RELEASE);
     (void)!write(u->pipe[1], "", 1);
     for (;;) {
-        if (!is_over(u)) {
+        if (!uploader_is_over(u)) {
             struct timespec t = {0, 20 * MS_NS};
             nanosleep(&t, NULL);
             if (u->o.progress)
@@ -282,7 +282,7 @@ int uploader_end(struct uploader *u, uint64_t bytes, struct segments_result *res
         u->child = 0;
         if (__atomic_load_n(&s->done, __ATOMIC_ACQUIRE))
             break;
-        if (starts++ == STARTS_LAST || start(u, err)) {
+        if (starts++ == STARTS_LAST || start_upload(u, err)) {
             if (starts > STARTS_LAST)
                 error_set(err, ERROR_UNSUPPORTED, "the uploader was killed");
             status = -1;
@@ -294,6 +294,6 @@ int uploader_end(struct uploader *u, uint64_t bytes, struct segments_result *res
         *err = s->err;
         status = -1;
     }
-    release(u);
+    release_uploader(u);
     return status;
 }

@@ -40,7 +40,7 @@ struct attach {
     int pidfd;       /* of the process; -1: none to be had */
 };
 
-static void take(void *arg, const struct probe_call *c)
+static void take_outside_call(void *arg, const struct probe_call *c)
 {
     const struct attach *a = arg;
     /* Probes are taken away one after the other: what comes meanwhile is only a part. */
@@ -48,7 +48,7 @@ static void take(void *arg, const struct probe_call *c)
         outside_take(a->outside, c);
 }
 
-static void say_waiting(const struct attach *a)
+static void say_attach_waits(const struct attach *a)
 {
     char line[128];
     snprintf(line, sizeof line,
@@ -77,19 +77,19 @@ static void wait_for_end(struct attach *a, int signals)
         while (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
             interrupted |= info.ssi_signo != SIGCHLD;
         if (!said && outside_has_ended(a->outside) && outside_running(a->outside)) {
-            say_waiting(a);
+            say_attach_waits(a);
             said = true;
         }
     }
 }
 
-static bool has_ended(const struct attach *a)
+static bool attached_has_ended(const struct attach *a)
 {
     return a->pidfd >= 0 && proc_fd_has_ended(a->pidfd);
 }
 
 /* The path of its program. */
-static const char *name_of(uint32_t pid, char *exe, size_t room)
+static const char *program_path(uint32_t pid, char *exe, size_t room)
 {
     (void)proc_link((pid_t)pid, "exe", exe, room);
     return exe;
@@ -139,8 +139,8 @@ static void say_begun(const struct attach *a, const char *exe)
     o->say(o->arg, false, line);
 }
 
-static int attach(struct attach *a, const char *exe, struct record_result *result,
-                  struct error *err)
+static int attach_outside(struct attach *a, const char *exe, struct record_result *result,
+                          struct error *err)
 {
     const struct attach_options *o = a->o;
     a->options = (struct outside_options){.pid = o->pid,
@@ -151,7 +151,7 @@ static int attach(struct attach *a, const char *exe, struct record_result *resul
                                       .pid = o->pid,
                                       .no_follow = o->no_follow,
                                       .by = o->stacks == MLW_STACKS_NONE ? 0 : PROBE_BY_STACK,
-                                      .call = take,
+                                      .call = take_outside_call,
                                       .arg = a};
     a->outside = outside_new(&a->options, err);
     if (!a->outside)
@@ -159,7 +159,7 @@ static int attach(struct attach *a, const char *exe, struct record_result *resul
     signals_pass(&a->before); /* it can take seconds, and the kernel takes the probes away */
     int bad = probe_begin(&a->probe, &a->result, err);
     signals_block();
-    if (has_ended(a) && (bad || outside_running(a->outside) < 2))
+    if (attached_has_ended(a) && (bad || outside_running(a->outside) < 2))
         return error_set(
             err, ERROR_UNSUPPORTED,
             "process %u ended while the probes were being attached: nothing is recorded", o->pid);
@@ -179,7 +179,7 @@ static int attach(struct attach *a, const char *exe, struct record_result *resul
     return 0;
 }
 
-static int finish(struct attach *a, struct record_result *result, struct error *err)
+static int finish_outside(struct attach *a, struct record_result *result, struct error *err)
 {
     const uint64_t now_ns = a->end_ns = clock_monotonic_ns();
     probe_end(&a->result);
@@ -220,14 +220,14 @@ int record_attach(const struct attach_options *o, struct record_result *result, 
     signals_take(&a->before);
     const int signals = signals_open();
     char exe[4096];
-    name_of(o->pid, exe, sizeof exe);
+    program_path(o->pid, exe, sizeof exe);
     int status =
         record_output(o->output, exe, (int)o->pid, result->output, sizeof result->output, err);
     if (!status)
-        status = attach(a, exe, result, err);
+        status = attach_outside(a, exe, result, err);
     if (!status) {
         wait_for_end(a, signals);
-        status = finish(a, result, err);
+        status = finish_outside(a, result, err);
     }
     if (signals >= 0)
         close(signals);

@@ -80,7 +80,7 @@ static void set_initial(struct mlw_session *s, enum control_action action)
 /* Opens the recording that the session names, where it is one of the session's owner, and the
  * process that made the session or the one that is controlled has it open for writing itself: then
  * nothing is written on their behalf that they could not write. */
-static int open_output(struct recording *r, pid_t pid, struct error *err)
+static int open_recording_output(struct recording *r, pid_t pid, struct error *err)
 {
     char path[MLW_PATH_BYTES];
     const struct trust_rule rule = {
@@ -112,7 +112,8 @@ static int open_output(struct recording *r, pid_t pid, struct error *err)
     return -1;
 }
 
-static int append(struct recording *r, struct mlw_chunk *c, const struct tlv *t, struct error *err)
+static int append_record(struct recording *r, struct mlw_chunk *c, const struct tlv *t,
+                         struct error *err)
 {
     if (!sink_write(&r->sink, c, t->bytes, t->n))
         return 0;
@@ -132,7 +133,7 @@ static int mark(struct recording *r, const struct mlw_process *e, const char *la
                           .image = e->image,
                           .pid = e->pid,
                           .base_clock = clock_read(r->clock_kind)};
-    return append(r, &c, &t, err);
+    return append_record(r, &c, &t, err);
 }
 
 /* Every row that was complete when this began is in the file when it returns. */
@@ -186,12 +187,13 @@ struct order {
     const char *label;
 };
 
-static int apply(struct recording *r, uint32_t index, const struct order *o, struct error *err)
+static int apply_order(struct recording *r, uint32_t index, const struct order *o,
+                       struct error *err)
 {
     struct mlw_process *e = &r->shm.table[index];
     bool writes = o->action == CONTROL_SYNC || o->action == CONTROL_MARK ||
                   o->action == CONTROL_SNAPSHOT || o->action == CONTROL_DUMP;
-    if (writes && open_output(r, o->pid, err))
+    if (writes && open_recording_output(r, o->pid, err))
         return -1;
     switch (o->action) {
     case CONTROL_SYNC: return sync_buffers(r, e, err);
@@ -217,7 +219,8 @@ static bool has_written_too_much(const struct recording *r)
 }
 
 /* Whether the entry is of the process that was named. */
-static bool is_named(struct recording *r, const struct mlw_process *e, const struct order *o)
+static bool order_names_entry(struct recording *r, const struct mlw_process *e,
+                              const struct order *o)
 {
     struct trust_process who;
     return ((pid_t)e->pid == o->pid || (pid_t)e->pid == o->inner) &&
@@ -264,9 +267,9 @@ static int apply_to_all(struct recording *r, const struct order *o, uint32_t *re
     for (uint32_t i = 0; i < entries && !failed; i++) {
         struct mlw_process *e = &r->shm.table[i];
         if (__atomic_load_n(&e->state, __ATOMIC_ACQUIRE) != MLW_PROC_LIVE ||
-            (!all && !is_named(r, e, o)))
+            (!all && !order_names_entry(r, e, o)))
             continue;
-        failed = apply(r, i, o, err);
+        failed = apply_order(r, i, o, err);
         ++*reached;
         if (!failed && has_written_too_much(r))
             failed =

@@ -54,7 +54,7 @@ static bool has_room(const struct draft *d)
 
 /* Asks about an image (0: about the file alone), and waits for the loop's answer. False: it is time
  * to stop. */
-static bool ask(struct draft *d, uint64_t image, struct trace_horizon *h)
+static bool ask_loop(struct draft *d, uint64_t image, struct trace_horizon *h)
 {
     pthread_mutex_lock(&d->lock);
     d->wants = image;
@@ -75,7 +75,7 @@ static bool is_stopped(struct draft *d)
     return stop;
 }
 
-static void *run(void *arg)
+static void *run_draft(void *arg)
 {
     struct draft *d = arg;
     struct error ignored; /* the recording is sealed at its end */
@@ -84,7 +84,7 @@ static void *run(void *arg)
     (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICEST);
     while (!failed) {
         struct trace_horizon h;
-        if (!ask(d, trace_draft_wants(d->trace), &h))
+        if (!ask_loop(d, trace_draft_wants(d->trace), &h))
             break;
         int k = 2;
         while (k == 2 && !failed && !is_stopped(d)) {
@@ -127,7 +127,7 @@ static uint64_t margin_of(const struct recording *r)
     return ns ? (uint64_t)((double)(pair.clock - r->began.clock) / (double)ns * MARGIN_NS) : 0;
 }
 
-static bool begin(struct draft *d, uint64_t now)
+static bool begin_draft(struct draft *d, uint64_t now)
 {
     struct error ignored;
     struct stat st;
@@ -139,11 +139,11 @@ static bool begin(struct draft *d, uint64_t now)
         !(d->trace =
               trace_draft_open(d->r->sink.fd, d->place, programs_namer(d->r->programs), &ignored)))
         return false;
-    d->running = !thread_start(&d->thread, run, d);
+    d->running = !thread_start(&d->thread, run_draft, d);
     return d->running;
 }
 
-static bool is_over(const struct draft *d, uint64_t image)
+static bool image_is_over(const struct draft *d, uint64_t image)
 {
     for (size_t i = d->over_count; i > 0; i--)
         if (d->over[i - 1] == image)
@@ -155,7 +155,7 @@ static bool is_over(const struct draft *d, uint64_t image)
 static struct trace_horizon horizon_of(struct draft *d, uint64_t wants, struct image *const *images,
                                        uint32_t count)
 {
-    struct trace_horizon h = {.image = wants, .over = wants && is_over(d, wants)};
+    struct trace_horizon h = {.image = wants, .over = wants && image_is_over(d, wants)};
     struct stat st;
     for (uint32_t i = 0; wants && !h.over && i < count; i++)
         if (images[i] && images[i]->id == wants) {
@@ -175,7 +175,7 @@ bool draft_look(struct draft *d, uint64_t now, struct image *const *images, uint
     if (!d)
         return false;
     if (!d->began)
-        return begin(d, now);
+        return begin_draft(d, now);
     if (!d->running)
         return false;
     pthread_mutex_lock(&d->lock);
@@ -198,7 +198,7 @@ void draft_image_over(struct draft *d, uint64_t image)
     pthread_mutex_unlock(&d->lock); /* without memory it waits there until the end */
 }
 
-static void stop(struct draft *d)
+static void stop_draft(struct draft *d)
 {
     pthread_mutex_lock(&d->lock);
     d->stop = true;
@@ -215,7 +215,7 @@ int draft_finish(struct draft *d, struct trace_seal_result *result,
 {
     if (!d)
         return -1;
-    stop(d);
+    stop_draft(d);
     /* A chunk in the reserve stands in front of those that were read. */
     if (!d->trace || d->r->sink.failed)
         return -1;
@@ -226,7 +226,7 @@ void draft_close(struct draft *d)
 {
     if (!d)
         return;
-    stop(d);
+    stop_draft(d);
     trace_draft_close(d->trace);
     pthread_mutex_destroy(&d->lock);
     pthread_cond_destroy(&d->changed);

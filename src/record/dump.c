@@ -22,7 +22,7 @@ struct copy {
 };
 
 /* The end of the first chunks, which are never released. */
-static uint64_t head_bytes(int fd)
+static uint64_t count_head_bytes(int fd)
 {
     struct mlw_chunk c;
     uint64_t at = 0;
@@ -81,7 +81,7 @@ static int copy_once(const struct copy *c, struct error *err)
     struct stat st;
     struct front front;
     uint8_t now[sizeof front.bytes];
-    const uint64_t head = head_bytes(c->from);
+    const uint64_t head = count_head_bytes(c->from);
     find_front(c, head, &front);
     if (ftruncate(c->to, 0) || fstat(c->from, &st))
         return error_system(err, "cannot copy the recording");

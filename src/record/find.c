@@ -32,8 +32,8 @@ static bool is_plausible(const struct finder *f, const struct trust_process *who
            (geteuid() == 0 || trust_process_is_of(who, geteuid()));
 }
 
-static enum likeness compare(const struct finder *f, const struct shm *shm,
-                             const struct mlw_process *entry, const struct trust_process *who)
+static enum likeness compare_entry(const struct finder *f, const struct shm *shm,
+                                   const struct mlw_process *entry, const struct trust_process *who)
 {
     struct trust_identity session;
     const uint32_t windows = __atomic_load_n(&entry->windows, __ATOMIC_ACQUIRE);
@@ -59,7 +59,7 @@ static int by_inner(const void *a, const void *b)
     return (x->inner_pid > y->inner_pid) - (x->inner_pid < y->inner_pid);
 }
 
-static bool take(void *arg, const struct trust_process *who)
+static bool take_candidate(void *arg, const struct trust_process *who)
 {
     struct finder *f = arg;
     if (who->levels < 2)
@@ -71,13 +71,13 @@ static bool take(void *arg, const struct trust_process *who)
 }
 
 /* Lists who calls itself by other numbers than ours. */
-static void look(struct finder *f, uint64_t now_ns)
+static void look_for_processes(struct finder *f, uint64_t now_ns)
 {
     if (f->looked_ns == now_ns)
         return;
     f->looked_ns = now_ns;
     f->count = 0;
-    (void)trust_processes(take, f);
+    (void)trust_processes(take_candidate, f);
     if (f->count)
         qsort(f->all, f->count, sizeof *f->all, by_inner);
 }
@@ -93,16 +93,16 @@ bool find_process(struct finder *f, const struct shm *shm, const struct mlw_proc
     if (!entry->pid_namespace || find_is_here(f, entry)) {
         const bool unseen = trust_process(claimed, who, &err);
         f->blind = unseen && err.number != ESRCH && (!kill(claimed, 0) || errno != ESRCH);
-        const enum likeness like = unseen ? NOT_IT : compare(f, shm, entry, who);
+        const enum likeness like = unseen ? NOT_IT : compare_entry(f, shm, entry, who);
         if (like == IT_IS || (like == MAY_BE_IT && entry->pid_namespace))
             return true;
         if (entry->pid_namespace)
             return false;
     }
-    look(f, now_ns);
+    look_for_processes(f, now_ns);
     unsigned possible = 0;
     for (size_t i = 0; i < f->count && f->all[i].inner_pid <= claimed; i++) {
-        const enum likeness like = compare(f, shm, entry, &f->all[i]);
+        const enum likeness like = compare_entry(f, shm, entry, &f->all[i]);
         if (like == NOT_IT)
             continue;
         possible++;

@@ -56,7 +56,7 @@ struct flight {
     bool said_error, said_room, said_bound;
 };
 
-static int parse_one(struct flight_window *w, const char *text, struct error *err)
+static int parse_window_part(struct flight_window *w, const char *text, struct error *err)
 {
     struct flight_window one = {0};
     if (human_parse_duration(text, &one.ns)) {
@@ -80,9 +80,9 @@ int flight_parse(struct flight_window *w, const char *text, struct error *err)
     const char *const comma = strchr(text, ',');
     char first[64];
     if (!comma)
-        return parse_one(w, text, err);
+        return parse_window_part(w, text, err);
     snprintf(first, sizeof first, "%.*s", (int)(comma - text), text);
-    return parse_one(w, first, err) || parse_one(w, comma + 1, err) ? -1 : 0;
+    return parse_window_part(w, first, err) || parse_window_part(w, comma + 1, err) ? -1 : 0;
 }
 
 static uint64_t size_of(const struct flight *f)
@@ -169,9 +169,9 @@ struct flight *flight_open(const struct flight_window *w, const struct pressure 
 /* ---- the child ---- */
 
 /* It reads and appends; the death of `mallow record` is its own. */
-static void work(const struct flight *f, const struct trace_fold_how *how, pid_t parent)
+static void run_folder(const struct flight *f, const struct trace_fold_how *how, pid_t parent)
     __attribute__((noreturn));
-static void work(const struct flight *f, const struct trace_fold_how *how, pid_t parent)
+static void run_folder(const struct flight *f, const struct trace_fold_how *how, pid_t parent)
 {
     struct outcome *out = f->out;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -208,7 +208,7 @@ void flight_start(struct flight *f, uint64_t now_ns, uint64_t clock)
     const pid_t parent = getpid();
     f->child = fork();
     if (f->child == 0)
-        work(f, &how, parent);
+        run_folder(f, &how, parent);
     if (f->child < 0) {
         f->job = JOB_NONE;
         f->next_ns = now_ns + AFTER_ERROR;
@@ -220,7 +220,7 @@ void flight_start(struct flight *f, uint64_t now_ns, uint64_t clock)
 
 /* ---- the parent ---- */
 
-static void complain(struct flight *f, const char *what)
+static void say_folding_failed(struct flight *f, const char *what)
 {
     char line[sizeof f->out->err.text + sizeof f->dump + 64];
     snprintf(line, sizeof line, "%s: %s", what,
@@ -228,7 +228,7 @@ static void complain(struct flight *f, const char *what)
     f->say(f->arg, true, line);
 }
 
-static void release(struct flight *f)
+static void release_folder(struct flight *f)
 {
     const struct trace_fold_result *k = &f->out->fold;
     const uint64_t size = size_of(f);
@@ -251,23 +251,24 @@ static void release(struct flight *f)
     }
 }
 
-static void finish(struct flight *f, uint64_t now_ns)
+static void finish_fold(struct flight *f, uint64_t now_ns)
 {
     const bool failed = !f->out->done || f->out->status;
     if (f->job == JOB_DUMP) {
         char line[sizeof f->dump + 64];
         snprintf(line, sizeof line, "wrote %s", f->dump);
         if (failed)
-            complain(f, "a recording was not written");
+            say_folding_failed(f, "a recording was not written");
         else
             f->say(f->arg, false, line);
     } else if (failed) {
         f->next_ns = now_ns + AFTER_ERROR;
         if (!f->said_error)
-            complain(f, "old calls cannot be folded, so the recording grows up to its bound");
+            say_folding_failed(
+                f, "old calls cannot be folded, so the recording grows up to its bound");
         f->said_error = true;
     } else
-        release(f);
+        release_folder(f);
     f->job = JOB_NONE;
     f->child = 0;
 }
@@ -303,7 +304,7 @@ bool flight_look(struct flight *f, const struct pressure_sizes *sizes, pid_t pid
     if (!f)
         return false;
     if (f->job && waitpid(f->child, &status, WNOHANG) == f->child)
-        finish(f, now_ns);
+        finish_fold(f, now_ns);
     publish(f, now_ns);
     if (f->when.count && !f->wanted && f->job != JOB_DUMP && now_ns >= f->when_ns) {
         char line[160], text[sizeof line + 32];
@@ -333,7 +334,7 @@ void flight_close(struct flight *f)
         while (waitpid(f->child, &status, 0) < 0 && errno == EINTR)
             ;
         if (f->job == JOB_DUMP)
-            finish(f, clock_monotonic_ns());
+            finish_fold(f, clock_monotonic_ns());
     }
     munmap(f->out, sizeof *f->out);
     free(f);

@@ -28,7 +28,7 @@
 #define FLUSH_AFTER_NS (2000ull * MS_NS)
 
 /* In place of a process that may not write the file, as that of another user than it began as. */
-static void describe(struct recording *r, struct image *m, uint64_t now_ns)
+static void describe_image(struct recording *r, struct image *m, uint64_t now_ns)
 {
     uint8_t bytes[16384];
     char text[4096];
@@ -85,7 +85,7 @@ struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns)
     }
     slots_refresh(&m->slots, &r->shm, e);
     if (e->undescribed && m->pid > 0)
-        describe(r, m, now_ns);
+        describe_image(r, m, now_ns);
     return m;
 }
 
@@ -150,8 +150,8 @@ void image_flush(struct recording *r, struct image *m)
     m->pending_n = 0;
 }
 
-static void keep(struct recording *r, struct image *m, const struct mlw_resident *s,
-                 uint64_t now_ns)
+static void keep_split(struct recording *r, struct image *m, const struct mlw_resident *s,
+                       uint64_t now_ns)
 {
     if (m->pending_n == IMAGE_SAMPLES)
         image_flush(r, m);
@@ -188,7 +188,7 @@ static bool ask_another(const struct recording *r, struct image *m, struct mlw_r
 
 /* Title and name as they are now. Of a process that has ended the kernel says nothing, or its
  * file's name alone: the earlier ones stay. */
-static void look_called(struct image *m, uint64_t now_ns)
+static void read_image_names(struct image *m, uint64_t now_ns)
 {
     char text[sizeof m->title], comm[sizeof m->comm];
     if (m->called_ns && now_ns - m->called_ns < CALLED_NS)
@@ -214,14 +214,14 @@ void image_sample(struct recording *r, struct image *m, uint64_t now_ns)
         return;
     }
     s.clock = clock_read(r->clock_kind);
-    look_called(m, now_ns);
+    read_image_names(m, now_ns);
     bool same =
         s.rss == m->last.rss && s.vmsize == m->last.vmsize && s.rss_shared == m->last.rss_shared;
     if (!same) {
         /* A step is a step: the sample before it belongs to the picture. */
         if (m->last.rss && !m->last_kept)
-            keep(r, m, &m->last, now_ns);
-        keep(r, m, &s, now_ns);
+            keep_split(r, m, &m->last, now_ns);
+        keep_split(r, m, &s, now_ns);
     }
     m->last = s;
     m->last_kept = !same;
@@ -389,7 +389,7 @@ static void say_kept_back(struct tlv *t, uint64_t calls)
     tlv_put_text(t, MLW_TLV_NOTE, note);
 }
 
-static void write_end(struct recording *r, struct image *m, uint32_t how, int wait_status)
+static void write_image_end(struct recording *r, struct image *m, uint32_t how, int wait_status)
 {
     struct mlw_process *e = m->entry;
     uint8_t bytes[1024 + IMAGE_TITLE_BYTES + (UNSEEN_NOTES + 2) * TRACE_UNSEEN_BYTES];
@@ -429,7 +429,7 @@ void image_end(struct recording *r, struct image *m, int wait_status, bool still
 {
     struct mlw_process *e = m->entry;
     if (m->last.rss && !m->last_kept)
-        keep(r, m, &m->last, clock_monotonic_ns());
+        keep_split(r, m, &m->last, clock_monotonic_ns());
     image_flush(r, m);
     split_finish(r, m);
 
@@ -451,7 +451,7 @@ void image_end(struct recording *r, struct image *m, int wait_status, bool still
         wait_status = (int)(e->end_status & 0xff) << 8;
     else
         how = MLW_END_KILLED;
-    write_end(r, m, how, wait_status);
+    write_image_end(r, m, how, wait_status);
 
     if (!still_running) {
         slots_close(&m->slots, &r->shm, true);

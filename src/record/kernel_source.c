@@ -20,7 +20,7 @@ struct kernel_source {
 };
 
 /* The recording's clock at a moment of CLOCK_MONOTONIC. */
-static uint64_t clock_at(const struct kernel_source *k, uint64_t ns)
+static uint64_t kernel_clock_at(const struct kernel_source *k, uint64_t ns)
 {
     if (k->r->clock_kind == MLW_CLOCK_MONOTONIC_NS)
         return ns;
@@ -30,7 +30,7 @@ static uint64_t clock_at(const struct kernel_source *k, uint64_t ns)
     return k->first.clock + (uint64_t)(int64_t)(span ? since * ticks / span : 0);
 }
 
-static void flush(struct kernel_source *k)
+static void flush_kernel_rows(struct kernel_source *k)
 {
     if (!k->n)
         return;
@@ -42,21 +42,21 @@ static void flush(struct kernel_source *k)
     k->n = 0;
 }
 
-static void take(void *arg, const struct mlw_kernel *event, const uint64_t *values)
+static void take_kernel_event(void *arg, const struct mlw_kernel *event, const uint64_t *values)
 {
     struct kernel_source *k = arg;
     struct mlw_kernel e = *event;
     const size_t bytes = e.values * sizeof *values;
-    e.clock = clock_at(k, event->clock);
+    e.clock = kernel_clock_at(k, event->clock);
     if (k->n + sizeof e + bytes > sizeof k->bytes)
-        flush(k);
+        flush_kernel_rows(k);
     memcpy(k->bytes + k->n, &e, sizeof e);
     memcpy(k->bytes + k->n + sizeof e, values, bytes);
     k->n += sizeof e + bytes;
     k->written++;
 }
 
-static void say(void *arg, const char *line)
+static void say_kernel_line(void *arg, const char *line)
 {
     const struct kernel_source *k = arg;
     k->o->say(k->o->arg, false, line);
@@ -80,9 +80,9 @@ struct kernel_source *kernel_open(struct recording *r, const struct record_optio
                                                .program = o->program,
                                                .no_follow = o->no_follow,
                                                .by = probe_kind_stream_by(kind),
-                                               .say = say,
+                                               .say = say_kernel_line,
                                                .arg = k,
-                                               .stream = take,
+                                               .stream = take_kernel_event,
                                                .waiting = child,
                                                .own_inode = fstat(r->shm.fd, &st) ? 0 : st.st_ino};
         k->count++;
@@ -119,7 +119,7 @@ void kernel_take(struct kernel_source *k)
     k->now = clock_pair(k->r->clock_kind);
     for (size_t i = 0; i < k->count; i++)
         probe_consume(&k->results[i]);
-    flush(k);
+    flush_kernel_rows(k);
 }
 
 uint64_t kernel_close(struct kernel_source *k)
@@ -129,7 +129,7 @@ uint64_t kernel_close(struct kernel_source *k)
     kernel_take(k);
     for (size_t i = 0; i < k->count; i++)
         probe_end(&k->results[i]);
-    flush(k);
+    flush_kernel_rows(k);
     for (size_t i = 0; i < k->count; i++) {
         k->lost += probe_lost(&k->results[i]);
         probe_release(&k->results[i]);

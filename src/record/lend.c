@@ -40,10 +40,10 @@ static int become(const struct trust_credentials *to)
                : 0;
 }
 
-static void hold(int fd, int answer, const struct trust_credentials *to,
-                 const struct limits_before *limits) __attribute__((noreturn));
-static void hold(int fd, int answer, const struct trust_credentials *to,
-                 const struct limits_before *limits)
+static void hold_session(int fd, int answer, const struct trust_credentials *to,
+                         const struct limits_before *limits) __attribute__((noreturn));
+static void hold_session(int fd, int answer, const struct trust_credentials *to,
+                         const struct limits_before *limits)
 {
     static char name[] = "mallow", command[] = LEND_COMMAND;
     char *const words[] = {name, command, NULL};
@@ -92,7 +92,7 @@ int lend_begin(struct lent *l, int fd, const struct trust_credentials *to,
     l->holder = fork();
     if (!l->holder) {
         close(ends[0]);
-        hold(fd, ends[1], to, limits);
+        hold_session(fd, ends[1], to, limits);
     }
     const int number = errno;
     close(ends[1]);

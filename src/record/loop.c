@@ -64,7 +64,7 @@ static void epoll_watch(struct watch *w, int fd, uint64_t tag, uint32_t index)
         epoll_ctl(w->o->open->epoll, EPOLL_CTL_ADD, fd, &e);
 }
 
-static void reap(struct watch *w)
+static void reap_children(struct watch *w)
 {
     int status;
     if (w->o->leave) { /* no child of ours */
@@ -77,7 +77,7 @@ static void reap(struct watch *w)
     }
 }
 
-static void take_signals(struct watch *w)
+static void read_signals(struct watch *w)
 {
     struct signalfd_siginfo info;
     while (read(w->o->open->signals, &info, sizeof info) == (ssize_t)sizeof info) {
@@ -91,7 +91,7 @@ static void take_signals(struct watch *w)
         if (!w->reaped && !w->o->leave && sent && (number == SIGTERM || number == SIGHUP))
             kill(w->program, number); /* from a terminal it has it already */
     }
-    reap(w);
+    reap_children(w);
 }
 
 static void end_image(struct watch *w, uint32_t index, bool still_running)
@@ -100,7 +100,7 @@ static void end_image(struct watch *w, uint32_t index, bool still_running)
     int status = -1;
     const bool unseen = !m->pid && m->inner == w->program && find_is_here(&w->r->finder, m->entry);
     if (m->pid == w->program || unseen)
-        reap(w); /* it may have ended since the last look */
+        reap_children(w); /* it may have ended since the last look */
     if (!w->o->leave && w->reaped && (m->pid == w->program || unseen))
         status = w->wait_status;
     else if (m->gone && m->pid > 0)
@@ -266,7 +266,7 @@ static void append_clock(struct watch *w)
     w->clock_ns = w->now_ns + CLOCK_EVERY_NS;
 }
 
-static uint64_t counted_once(void *arg)
+static uint64_t count_shared_bytes(void *arg)
 {
     const struct watch *w = arg;
     uint64_t sum = 0;
@@ -283,7 +283,7 @@ static uint64_t counted_once(void *arg)
 /* All that the buffers hold is in the file before it is read. */
 static void look_at_flight(struct watch *w)
 {
-    struct pressure_sizes sizes = {.now_ns = w->now_ns, .once = counted_once, .arg = w};
+    struct pressure_sizes sizes = {.now_ns = w->now_ns, .once = count_shared_bytes, .arg = w};
     pid_t pid = 0;
     if (!w->r->flight)
         return;
@@ -360,7 +360,7 @@ static pid_t first_of_interest(const struct watch *w)
     return last && strtol(last, NULL, 10) >= w->program ? w->program : 1;
 }
 
-static bool is_known(void *arg, pid_t pid) { return is_watched(arg, pid); }
+static bool pid_is_known(void *arg, pid_t pid) { return is_watched(arg, pid); }
 
 /* Whether there are processes of this recording that have not joined it: just forked, or between
  * exec and the first instruction of the library. A process that has not joined after all others
@@ -370,7 +370,8 @@ static bool strangers(struct watch *w, uint64_t alone_ns)
     char wanted[256];
     int length = snprintf(wanted, sizeof wanted, "%s=%s", MLW_ENV_SESSION, w->session_path);
     return length > 0 && (size_t)length < sizeof wanted && alone_ns < LAUNCH_LATEST_NS &&
-           launch_has_heirs(wanted, first_of_interest(w), alone_ns > JOIN_GRACE_NS, is_known, w);
+           launch_has_heirs(wanted, first_of_interest(w), alone_ns > JOIN_GRACE_NS, pid_is_known,
+                            w);
 }
 
 /* Processes that were attached to, or are forks of such, get their own back. */
@@ -447,7 +448,7 @@ static void await_events(struct watch *w)
         if (tag == TAG_IMAGE && w->images[index])
             w->images[index]->gone = true;
     }
-    take_signals(w);
+    read_signals(w);
     if (w->reaped)
         close_program(w);
 }
@@ -465,7 +466,7 @@ static void serve_all(struct watch *w)
         append_clock(w);
 }
 
-static void say_waiting(struct watch *w, uint32_t running)
+static void say_loop_waits(struct watch *w, uint32_t running)
 {
     char line[160];
     if (w->said_waiting || w->now_ns - w->reaped_ns <= SECOND_NS)
@@ -479,7 +480,7 @@ static void say_waiting(struct watch *w, uint32_t running)
 }
 
 /* Whether the program and all processes that it started have ended. */
-static bool is_over(struct watch *w)
+static bool watch_is_over(struct watch *w)
 {
     if (!w->reaped)
         return false;
@@ -488,7 +489,7 @@ static bool is_over(struct watch *w)
     const uint32_t running = count_running(w);
     if (running) {
         w->alone_ns = 0;
-        say_waiting(w, running);
+        say_loop_waits(w, running);
         return false;
     }
     if (!w->alone_ns)
@@ -499,7 +500,7 @@ static bool is_over(struct watch *w)
 }
 
 /* Ends the images that are still watched. */
-static void end_all(struct watch *w, struct loop_result *result)
+static void end_all_images(struct watch *w, struct loop_result *result)
 {
     if (w->o->leave) {
         scan_table(w, true);
@@ -556,10 +557,10 @@ void loop_run(struct recording *r, const struct loop_options *o, struct loop_res
     while (!w->interrupted_ns && !(o->duration_ns && w->now_ns - r->started_ns >= o->duration_ns)) {
         await_events(w);
         serve_all(w);
-        if (is_over(w))
+        if (watch_is_over(w))
             break;
     }
-    end_all(w, result);
+    end_all_images(w, result);
     result->wait_status = w->wait_status;
     result->images = r->images_ended;
     result->unrecorded = __atomic_load_n(&r->shm.session->unrecorded, __ATOMIC_RELAXED);

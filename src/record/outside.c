@@ -81,7 +81,7 @@ struct outside {
 };
 
 /* The place of a key's value, 0 when it is new; until the next call. NULL without memory. */
-static uint32_t *number_of(struct numbers *m, uint64_t key)
+static uint32_t *numbers_place(struct numbers *m, uint64_t key)
 {
     uint32_t i;
     for (size_t at = INDEX_START; (i = index_next(&m->index, key, &at)) != INDEX_NONE;)
@@ -93,14 +93,14 @@ static uint32_t *number_of(struct numbers *m, uint64_t key)
     return &m->at[m->count++].value;
 }
 
-static void numbers_release(struct numbers *m)
+static void numbers_drop(struct numbers *m)
 {
     free(m->at);
     index_release(&m->index);
     *m = (struct numbers){0};
 }
 
-static uint64_t since_start(const struct outside *s, uint64_t ns)
+static uint64_t outside_time(const struct outside *s, uint64_t ns)
 {
     return ns > s->start_ns ? ns - s->start_ns : 0;
 }
@@ -120,7 +120,7 @@ static bool read_resident(struct process *p, struct mlw_resident *now)
 }
 
 /* A copy of n bytes and a NUL; without memory, NULL. */
-static char *copy(struct outside *s, const char *from, size_t n)
+static char *copy_text_of(struct outside *s, const char *from, size_t n)
 {
     char *to = malloc(n + 1);
     if (!to) {
@@ -133,7 +133,7 @@ static char *copy(struct outside *s, const char *from, size_t n)
 }
 
 /* Early: of a process that has ended, none of this is known. */
-static void identify(struct outside *s, struct process *p)
+static void identify_process(struct outside *s, struct process *p)
 {
     char exe[4096];
     static char arguments[ARGUMENTS];
@@ -141,10 +141,10 @@ static void identify(struct outside *s, struct process *p)
     if (proc_stat((pid_t)p->pid, &stat))
         p->ppid = (uint32_t)stat.ppid;
     const ssize_t length = proc_link((pid_t)p->pid, "exe", exe, sizeof exe);
-    p->exe = copy(s, exe, length > 0 ? (size_t)length : 0);
+    p->exe = copy_text_of(s, exe, length > 0 ? (size_t)length : 0);
     const ssize_t bytes = proc_read((pid_t)p->pid, "cmdline", arguments, sizeof arguments);
     p->argument_bytes = bytes > 0 ? (size_t)bytes : 0;
-    p->arguments = copy(s, arguments, p->argument_bytes);
+    p->arguments = copy_text_of(s, arguments, p->argument_bytes);
 }
 
 static struct process *new_process(struct outside *s, uint32_t pid)
@@ -153,7 +153,7 @@ static struct process *new_process(struct outside *s, uint32_t pid)
         s->failed = true;
         return NULL;
     }
-    uint32_t *at = number_of(&s->by_pid, pid);
+    uint32_t *at = numbers_place(&s->by_pid, pid);
     if (!at) {
         s->failed = true;
         return NULL;
@@ -198,15 +198,15 @@ static const char *note_of(const struct outside *s)
                            : FROM_OUTSIDE;
 }
 
-static void release(struct process *p)
+static void release_process(struct process *p)
 {
     if (p->statm >= 0)
         close(p->statm);
     p->statm = -1;
-    numbers_release(&p->threads);
-    numbers_release(&p->stacks);
-    numbers_release(&p->nodes);
-    numbers_release(&p->modules);
+    numbers_drop(&p->threads);
+    numbers_drop(&p->stacks);
+    numbers_drop(&p->nodes);
+    numbers_drop(&p->modules);
     free(p->exe);
     free(p->arguments);
     p->exe = p->arguments = NULL;
@@ -218,39 +218,39 @@ static void take_found(struct outside *s, uint32_t pid)
     struct process *p = new_process(s, pid);
     if (!p)
         return;
-    identify(s, p);
+    identify_process(s, p);
     if (read_resident(p, &p->last))
         return;
-    release(p); /* it has ended, but for its parent */
-    *number_of(&s->by_pid, pid) = 0;
+    release_process(p); /* it has ended, but for its parent */
+    *numbers_place(&s->by_pid, pid) = 0;
     s->count--;
     s->running--;
 }
 
 /* What a process is now; one that is met for the first time was there before. */
-static struct process *process_of(struct outside *s, uint32_t pid, uint64_t time_ns)
+static struct process *process_now(struct outside *s, uint32_t pid, uint64_t time_ns)
 {
-    const uint32_t *at = number_of(&s->by_pid, pid);
+    const uint32_t *at = numbers_place(&s->by_pid, pid);
     if (at && *at)
         return &s->process[*at - 1];
     struct process *p = new_process(s, pid);
     if (!p)
         return NULL;
-    identify(s, p);
+    identify_process(s, p);
     const struct rows_process d = description(s, p, 0, note_of(s));
-    p->image = rows_image(s->rows, &d, since_start(s, time_ns));
+    p->image = rows_image(s->rows, &d, outside_time(s, time_ns));
     return p;
 }
 
 static void write_split(struct outside *s, struct process *p)
 {
     if (p->holds)
-        rows_split(s->rows, p->image, since_start(s, p->held_ns), &p->held);
+        rows_split(s->rows, p->image, outside_time(s, p->held_ns), &p->held);
     p->holds = false;
 }
 
-static void end(struct outside *s, struct process *p, uint64_t time_ns, enum mlw_end_how how,
-                uint32_t status)
+static void outside_end_process(struct outside *s, struct process *p, uint64_t time_ns,
+                                enum mlw_end_how how, uint32_t status)
 {
     if (p->ended)
         return;
@@ -278,19 +278,19 @@ static void end(struct outside *s, struct process *p, uint64_t time_ns, enum mlw
     write_split(s, p);
     if (p->title_bytes && p->called_ns <= time_ns) /* else it is what the next program is called */
         rows_called(s->rows, p->image, p->title, p->title_bytes, p->comm);
-    rows_end(s->rows, p->image, since_start(s, time_ns), how, status);
-    release(p);
+    rows_end(s->rows, p->image, outside_time(s, time_ns), how, status);
+    release_process(p);
 }
 
 static void take_fork(struct outside *s, const struct probe_call *c)
 {
-    const struct process *p = process_of(s, c->pid, c->time_ns);
+    const struct process *p = process_now(s, c->pid, c->time_ns);
     const uint32_t child = (uint32_t)c->address;
     if (!p)
         return;
     const size_t parent = (size_t)(p - s->process);
     if (c->size) { /* until it is another program */
-        uint32_t *at = number_of(&s->by_pid, child);
+        uint32_t *at = numbers_place(&s->by_pid, child);
         s->failed |= !at;
         if (at)
             *at = (uint32_t)parent + 1;
@@ -301,21 +301,21 @@ static void take_fork(struct outside *s, const struct probe_call *c)
         return;
     p = &s->process[parent];
     made->ppid = p->pid;
-    made->exe = copy(s, p->exe ? p->exe : "", p->exe ? strlen(p->exe) : 0);
-    made->arguments = copy(s, p->arguments ? p->arguments : "", p->argument_bytes);
+    made->exe = copy_text_of(s, p->exe ? p->exe : "", p->exe ? strlen(p->exe) : 0);
+    made->arguments = copy_text_of(s, p->arguments ? p->arguments : "", p->argument_bytes);
     made->argument_bytes = made->arguments ? p->argument_bytes : 0;
     const struct rows_process d = description(s, made, p->image + 1, note_of(s));
-    made->image = rows_image(s->rows, &d, since_start(s, c->time_ns));
+    made->image = rows_image(s->rows, &d, outside_time(s, c->time_ns));
 }
 
 static void take_exec(struct outside *s, const struct probe_call *c)
 {
-    struct process *p = process_of(s, c->pid, c->time_ns);
+    struct process *p = process_now(s, c->pid, c->time_ns);
     if (!p)
         return;
     const uint32_t ppid = p->pid == c->pid ? p->ppid : p->pid;
     if (p->pid == c->pid)
-        end(s, p, c->time_ns, MLW_END_EXEC, 0);
+        outside_end_process(s, p, c->time_ns, MLW_END_EXEC, 0);
     if (s->o->no_follow) {
         s->over = true;
         return;
@@ -325,18 +325,18 @@ static void take_exec(struct outside *s, const struct probe_call *c)
         return;
     next->ppid = ppid;
     next->executed = true;
-    next->exe = copy(s, c->path, strlen(c->path));
-    next->arguments = copy(s, c->arguments, c->argument_bytes);
+    next->exe = copy_text_of(s, c->path, strlen(c->path));
+    next->arguments = copy_text_of(s, c->arguments, c->argument_bytes);
     next->argument_bytes = c->argument_bytes;
     const struct rows_process d = description(s, next, 0, NULL);
-    next->image = rows_image(s->rows, &d, since_start(s, c->time_ns));
+    next->image = rows_image(s->rows, &d, outside_time(s, c->time_ns));
 }
 
 /* ---- the calls ---- */
 
-static uint32_t thread_of(struct outside *s, struct process *p, uint32_t tid)
+static uint32_t process_thread(struct outside *s, struct process *p, uint32_t tid)
 {
-    uint32_t *at = number_of(&p->threads, tid);
+    uint32_t *at = numbers_place(&p->threads, tid);
     if (!at) {
         s->failed = true;
         return 0;
@@ -351,12 +351,13 @@ static uint32_t thread_of(struct outside *s, struct process *p, uint32_t tid)
     return *at - 1;
 }
 
-static uint32_t module_of(struct outside *s, struct process *p, uint32_t thread, const char *path)
+static uint32_t process_module(struct outside *s, struct process *p, uint32_t thread,
+                               const char *path)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     for (const char *c = path; c && *c; c++)
         hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
-    uint32_t *at = path ? number_of(&p->modules, hash | 1) : NULL;
+    uint32_t *at = path ? numbers_place(&p->modules, hash | 1) : NULL;
     if (!at)
         return 0;
     if (!*at) {
@@ -367,10 +368,10 @@ static uint32_t module_of(struct outside *s, struct process *p, uint32_t thread,
 }
 
 /* The node of a stack that the kernel kept, made when the image meets it first. */
-static uint32_t stack_of(struct outside *s, struct process *p, uint32_t thread, uint64_t id)
+static uint32_t process_stack(struct outside *s, struct process *p, uint32_t thread, uint64_t id)
 {
     struct probe_frame frames[PROBE_DEPTH_MAX];
-    uint32_t *at = id ? number_of(&p->stacks, id) : NULL;
+    uint32_t *at = id ? numbers_place(&p->stacks, id) : NULL;
     if (!at)
         return 0;
     if (*at)
@@ -379,10 +380,10 @@ static uint32_t stack_of(struct outside *s, struct process *p, uint32_t thread, 
     size_t outer = s->o->stacks == MLW_STACKS_CALLER && n > 2 ? 2 : n;
     uint32_t node = 0;
     for (size_t i = outer; i-- > 1;) { /* the innermost is the function that is called */
-        const uint32_t module = module_of(s, p, thread, frames[i].path);
+        const uint32_t module = process_module(s, p, thread, frames[i].path);
         const uint64_t key =
             ((uint64_t)node << 32 | module) * 0xff51afd7ed558ccdu + frames[i].address;
-        uint32_t *known = number_of(&p->nodes, key ? key : 1);
+        uint32_t *known = numbers_place(&p->nodes, key ? key : 1);
         if (!known) {
             s->failed = true;
             return 0;
@@ -397,18 +398,18 @@ static uint32_t stack_of(struct outside *s, struct process *p, uint32_t thread, 
     return node;
 }
 
-static void take_call(struct outside *s, const struct probe_call *c)
+static void put_probe_call(struct outside *s, const struct probe_call *c)
 {
-    struct process *p = process_of(s, c->pid, c->time_ns);
+    struct process *p = process_now(s, c->pid, c->time_ns);
     if (!p || p->ended)
         return;
-    const uint32_t thread = thread_of(s, p, c->tid);
+    const uint32_t thread = process_thread(s, p, c->tid);
     const bool releases = mlw_op_is(c->op, MLW_CLASS_ENDS);
-    const struct rows_call call = {.time_ns = since_start(s, c->time_ns),
+    const struct rows_call call = {.time_ns = outside_time(s, c->time_ns),
                                    .address = c->address,
                                    .size = c->size,
                                    .argument = c->argument,
-                                   .stack = releases ? 0 : stack_of(s, p, thread, c->stack),
+                                   .stack = releases ? 0 : process_stack(s, p, thread, c->stack),
                                    .op = c->op,
                                    .path =
                                        !releases && !c->address && c->size ? MLW_PATH_FAILED : 0};
@@ -418,7 +419,7 @@ static void take_call(struct outside *s, const struct probe_call *c)
 }
 
 /* Whose image the losses of a process are: the latest one of it, else of the one that was named. */
-static struct process *latest(const struct outside *s, uint32_t pid)
+static struct process *latest_process(const struct outside *s, uint32_t pid)
 {
     for (size_t i = s->count; i-- > 1;)
         if (s->process[i].pid == pid)
@@ -436,19 +437,20 @@ void outside_take(struct outside *s, const struct probe_call *c)
     case PROBE_FORKED: take_fork(s, c); return;
     case PROBE_BECAME: take_exec(s, c); return;
     case PROBE_ENDED:
-        at = number_of(&s->by_pid, c->pid);
+        at = numbers_place(&s->by_pid, c->pid);
         if (!at || !*at)
             return;
         if (s->process[*at - 1].pid == c->pid)
-            end(s, &s->process[*at - 1], c->time_ns,
-                WIFSIGNALED((int)c->size) ? MLW_END_KILLED : MLW_END_EXIT, (uint32_t)c->size);
+            outside_end_process(s, &s->process[*at - 1], c->time_ns,
+                                WIFSIGNALED((int)c->size) ? MLW_END_KILLED : MLW_END_EXIT,
+                                (uint32_t)c->size);
         *at = 0; /* the number may be given to another */
         return;
     case PROBE_LOST_CALLS:
-        rows_lost(s->rows, latest(s, c->pid)->image, c->size);
+        rows_lost(s->rows, latest_process(s, c->pid)->image, c->size);
         s->reported_lost += c->size;
         return;
-    default: take_call(s, c);
+    default: put_probe_call(s, c);
     }
 }
 
@@ -494,7 +496,7 @@ static void look_at_split(struct outside *s, struct process *p, uint64_t now_ns)
 }
 
 /* Title and name as they are now. What another program or process may have said by then is left. */
-static void look_called(struct process *p, uint64_t now_ns)
+static void read_process_names(struct process *p, uint64_t now_ns)
 {
     char text[sizeof p->title], comm[sizeof p->comm];
     if (!p->who.pid || (p->called_ns && now_ns - p->called_ns < CALLED_NS))
@@ -516,9 +518,9 @@ static void sample(struct outside *s, struct process *p, uint64_t now_ns)
         return;
     const bool same = now.rss == p->last.rss && now.vmsize == p->last.vmsize;
     if (!same)
-        rows_resident(s->rows, p->image, since_start(s, now_ns), &now);
+        rows_resident(s->rows, p->image, outside_time(s, now_ns), &now);
     p->last = now;
-    look_called(p, now_ns);
+    read_process_names(p, now_ns);
     look_at_split(s, p, now_ns);
     if (!s->o->sample_interval_ns)
         p->sample_ns = !same ? FASTEST_NS : p->sample_ns * 2 > IDLE_NS ? IDLE_NS : p->sample_ns * 2;
@@ -539,7 +541,7 @@ void outside_look(struct outside *s, uint64_t now_ns)
         const bool gone = !p->ended && !read_resident(p, &ignored) &&
                           (p->statm >= 0 || (kill((pid_t)p->pid, 0) && errno == ESRCH));
         if (gone && p->gone) /* what it did was taken meanwhile */
-            end(s, p, now_ns, MLW_END_EXIT, 0);
+            outside_end_process(s, p, now_ns, MLW_END_EXIT, 0);
         p->gone = gone;
     }
 }
@@ -565,7 +567,7 @@ struct outside *outside_new(const struct outside_options *o, struct error *err)
         outside_free(s);
         return NULL;
     }
-    identify(s, p);
+    identify_process(s, p);
     if (!read_resident(p, &p->last)) {
         if (proc_is_hidden((pid_t)o->pid))
             error_set(err, ERROR_UNSUPPORTED, PROC_HIDDEN, (int)o->pid);
@@ -595,7 +597,7 @@ void outside_begin(struct outside *s, struct rows *rows, const struct probe_resu
         else
             rows_process(rows, &d);
         rows_resident(rows, p->image, 0, &p->last);
-        look_called(p, start_ns);
+        read_process_names(p, start_ns);
         look_at_split(s, p, start_ns);
     }
 }
@@ -603,7 +605,7 @@ void outside_begin(struct outside *s, struct rows *rows, const struct probe_resu
 void outside_end(struct outside *s, uint64_t now_ns, uint64_t lost)
 {
     for (size_t i = 0; i < s->count; i++)
-        end(s, &s->process[i], now_ns, MLW_END_UNKNOWN, 0);
+        outside_end_process(s, &s->process[i], now_ns, MLW_END_UNKNOWN, 0);
     if (lost > s->reported_lost) /* losses other than calls of one of them */
         rows_lost(s->rows, 0, lost - s->reported_lost);
 }
@@ -613,8 +615,8 @@ void outside_free(struct outside *s)
     if (!s)
         return;
     for (size_t i = 0; i < s->count; i++)
-        release(&s->process[i]);
-    numbers_release(&s->by_pid);
+        release_process(&s->process[i]);
+    numbers_drop(&s->by_pid);
     free(s->smaps.bytes);
     free(s->process);
     free(s);

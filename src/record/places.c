@@ -23,9 +23,10 @@ struct places_reading {
     bool failed;
 };
 
-static bool is_whole(uint64_t bytes) { return bytes && !(bytes & (ARCH_PAGE_BYTES - 1)); }
+static bool is_whole_heap(uint64_t bytes) { return bytes && !(bytes & (ARCH_PAGE_BYTES - 1)); }
 
-static void add(struct places_reading *r, uint64_t start, uint64_t end, enum smaps_place_kind kind)
+static void add_place(struct places_reading *r, uint64_t start, uint64_t end,
+                      enum smaps_place_kind kind)
 {
     struct places *const h = r->places;
     if (start >= end || end > ARCH_ADDRESS_END)
@@ -38,25 +39,25 @@ static void add(struct places_reading *r, uint64_t start, uint64_t end, enum sma
 }
 
 /* What glibc maps of a heap is at its start; the rest is reserved. */
-static void look(void *arg, uint64_t at)
+static void look_at_heap(void *arg, uint64_t at)
 {
     struct places_reading *const r = arg;
     struct glibc_heap head;
     uint64_t word;
     if (!handle_read(r->handle, at, &head, sizeof head) || head.mapped > r->step ||
-        head.bytes > head.mapped || !is_whole(head.bytes) || !is_whole(head.mapped) ||
+        head.bytes > head.mapped || !is_whole_heap(head.bytes) || !is_whole_heap(head.mapped) ||
         head.arena >= ARCH_ADDRESS_END)
         return;
     const uint64_t first = head.arena & ~(r->step - 1);
     if (head.arena - first > GLIBC_HEAD_BYTES || head.arena == first ||
         (first != at && !(handle_read(r->handle, first, &word, sizeof word) && word == head.arena)))
         return;
-    add(r, at, at + head.mapped, SMAPS_ARENA);
+    add_place(r, at, at + head.mapped, SMAPS_ARENA);
 }
 
-static void add_stack(void *arg, uint64_t start, uint64_t end)
+static void add_stack_place(void *arg, uint64_t start, uint64_t end)
 {
-    add(arg, start, end, SMAPS_STACK);
+    add_place(arg, start, end, SMAPS_STACK);
 }
 
 /* Memory that the recorder has seen; it may be changing. */
@@ -65,10 +66,11 @@ static void take_parts(struct places_reading *r, const struct mlw_process *entry
     uint32_t n = __atomic_load_n(&entry->parts, __ATOMIC_ACQUIRE);
     n = n < MLW_PARTS ? n : MLW_PARTS;
     for (uint32_t i = 0; i < n; i++)
-        add(r, __atomic_load_n(&entry->part[i].start, __ATOMIC_RELAXED) & ~(ARCH_PAGE_BYTES - 1),
-            (__atomic_load_n(&entry->part[i].end, __ATOMIC_RELAXED) + ARCH_PAGE_BYTES - 1) &
-                ~(ARCH_PAGE_BYTES - 1),
-            SMAPS_MAIN);
+        add_place(r,
+                  __atomic_load_n(&entry->part[i].start, __ATOMIC_RELAXED) & ~(ARCH_PAGE_BYTES - 1),
+                  (__atomic_load_n(&entry->part[i].end, __ATOMIC_RELAXED) + ARCH_PAGE_BYTES - 1) &
+                      ~(ARCH_PAGE_BYTES - 1),
+                  SMAPS_MAIN);
 }
 
 static uint64_t present(void *arg, uint64_t start, uint64_t end)
@@ -89,19 +91,19 @@ static uint64_t present(void *arg, uint64_t start, uint64_t end)
     return pages * ARCH_PAGE_BYTES;
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_place_starts(const void *a, const void *b)
 {
     const struct smaps_place *x = a, *y = b;
     return (x->start > y->start) - (x->start < y->start);
 }
 
 /* By address; what overlaps is cut off. */
-static void put_in_order(struct places *h)
+static void order_places(struct places *h)
 {
     size_t kept = 0;
     uint64_t until = 0;
     if (h->n > 1)
-        qsort(h->at, h->n, sizeof *h->at, by_start);
+        qsort(h->at, h->n, sizeof *h->at, compare_place_starts);
     for (size_t i = 0; i < h->n; i++) {
         struct smaps_place one = h->at[i];
         one.start = one.start < until ? until : one.start;
@@ -117,7 +119,7 @@ static void put_in_order(struct places *h)
 static void look_for_stacks(struct places_reading *r, const struct smaps_hints *hints)
 {
     stacks_find(r->handle, &r->present, hints->first_thread, hints->thread_pointers, hints->threads,
-                add_stack, r);
+                add_stack_place, r);
 }
 
 struct places_reading *places_begin(struct places *h, const struct handle *handle,
@@ -134,11 +136,11 @@ struct places_reading *places_begin(struct places *h, const struct handle *handl
     h->n = 0;
     if (sized) {
         take_parts(r, entry);
-        smaps_places(text, n, step, PLACES_MOST, look, r);
+        smaps_places(text, n, step, PLACES_MOST, look_at_heap, r);
     }
     if (asks)
         look_for_stacks(r, hints);
-    put_in_order(h);
+    order_places(h);
     if (r->failed || handle->memory < 0)
         return r;
     hints->knows_heaps = sized;

@@ -50,14 +50,14 @@ struct programs {
 static const char *const temporary[] = {"/tmp/", "/var/tmp/", "/dev/shm/", "/run/", NULL};
 
 /* The path without what the kernel says behind it of a file that was removed. */
-static void plain_path(const char *path, char *to, size_t room)
+static void strip_deleted(const char *path, char *to, size_t room)
 {
     snprintf(to, room, "%s", path);
     path_take_deleted(to);
 }
 
 /* Under the lock. */
-static bool is_held(const struct programs *p, const struct stat *st, const char *plain)
+static bool file_is_held(const struct programs *p, const struct stat *st, const char *plain)
 {
     for (size_t i = 0; i < p->count; i++)
         if (p->at[i].st.st_ino == st->st_ino && p->at[i].st.st_dev == st->st_dev &&
@@ -80,9 +80,9 @@ void programs_hold(struct programs *p, int fd, const struct stat *st, const char
     char plain[4096];
     if (!p || !S_ISREG(st->st_mode) || *path != '/')
         return;
-    plain_path(path, plain, sizeof plain);
+    strip_deleted(path, plain, sizeof plain);
     pthread_mutex_lock(&p->lock);
-    const bool held = is_held(p, st, plain);
+    const bool held = file_is_held(p, st, plain);
     pthread_mutex_unlock(&p->lock);
     if (held)
         return;
@@ -142,7 +142,7 @@ static int held_file(void *arg, const char *path, unsigned n)
     return fd;
 }
 
-static bool is_there(const struct held *h)
+static bool held_is_there(const struct held *h)
 {
     struct stat st;
     return !stat(h->path, &st) && st.st_ino == h->st.st_ino && st.st_dev == h->st.st_dev &&
@@ -151,16 +151,16 @@ static bool is_there(const struct held *h)
 }
 
 /* True: a file that was mapped by the path is held, and is not what the path leads to now. */
-static bool is_wanted(void *arg, const struct trace_module *m)
+static bool module_is_wanted(void *arg, const struct trace_module *m)
 {
     struct programs *p = arg;
     char plain[4096];
     bool wanted = false;
-    plain_path(m->path, plain, sizeof plain);
+    strip_deleted(m->path, plain, sizeof plain);
     pthread_mutex_lock(&p->lock);
     for (size_t i = 0; i < p->count && !wanted; i++)
         if (!strcmp(p->at[i].path, plain)) {
-            wanted = !is_there(&p->at[i]);
+            wanted = !held_is_there(&p->at[i]);
             for (size_t k = 0; !p->final && temporary[k]; k++)
                 wanted |= !strncmp(plain, temporary[k], strlen(temporary[k]));
         }
@@ -206,7 +206,7 @@ static size_t name_at(void *arg, const struct trace_module *m, uint64_t pc, bool
 }
 
 /* Whether it is the file that the library saw. */
-static bool is_of(const struct stat *st, const struct mlw_file_id *id)
+static bool is_file_of_id(const struct stat *st, const struct mlw_file_id *id)
 {
     return (uint64_t)st->st_size == id->size_bytes &&
            (uint64_t)st->st_mtim.tv_sec * 1000000000u + (uint64_t)st->st_mtim.tv_nsec ==
@@ -221,7 +221,8 @@ static uint64_t sum_by_path(const char *path, const struct mlw_file_id *id)
     const int fd = program_open(path, &ignored);
     if (fd < 0)
         return 0;
-    const uint64_t sum = !fstat(fd, &st) && is_of(&st, id) ? contents_sum(fd, id->size_bytes) : 0;
+    const uint64_t sum =
+        !fstat(fd, &st) && is_file_of_id(&st, id) ? contents_sum(fd, id->size_bytes) : 0;
     close(fd);
     return sum;
 }
@@ -246,7 +247,7 @@ static uint64_t sum_now(struct programs *p, const char *path, const struct mlw_f
     return k->sum = sum_by_path(path, id);
 }
 
-static uint64_t sum_of(void *arg, const struct trace_module *m)
+static uint64_t module_sum(void *arg, const struct trace_module *m)
 {
     struct programs *p = arg;
     struct mlw_file_id_summed id;
@@ -254,10 +255,10 @@ static uint64_t sum_of(void *arg, const struct trace_module *m)
     uint64_t sum = 0;
     if (!mlw_file_id_read(m->build_id, m->build_id_bytes, &id))
         return 0;
-    plain_path(m->path, plain, sizeof plain);
+    strip_deleted(m->path, plain, sizeof plain);
     pthread_mutex_lock(&p->lock);
     for (size_t i = 0; i < p->count && !sum; i++)
-        if (is_of(&p->at[i].st, &id.id) && !strcmp(p->at[i].path, plain))
+        if (is_file_of_id(&p->at[i].st, &id.id) && !strcmp(p->at[i].path, plain))
             sum = p->at[i].sum;
     pthread_mutex_unlock(&p->lock);
     return sum ? sum : sum_now(p, plain, &id.id);
@@ -271,7 +272,8 @@ struct programs *programs_new(void)
     if (!p)
         return NULL;
     pthread_mutex_init(&p->lock, NULL);
-    p->namer = (struct trace_namer){.wanted = is_wanted, .name = name_at, .sum = sum_of, .arg = p};
+    p->namer = (struct trace_namer){
+        .wanted = module_is_wanted, .name = name_at, .sum = module_sum, .arg = p};
     return p;
 }
 

@@ -105,7 +105,7 @@ void record_unmake(const struct trust_place *place, int fd)
         (void)trust_remove(place->dir, place->name, &id, &ignored);
 }
 
-static uint64_t limit_of(const struct rlimit *limit)
+static uint64_t limit_number(const struct rlimit *limit)
 {
     return limit->rlim_cur == RLIM_INFINITY ? MLW_NO_LIMIT : (uint64_t)limit->rlim_cur;
 }
@@ -121,11 +121,11 @@ static struct mlw_limits limits_of(pid_t program, const struct limits_before *be
         l.memory = bytes >= LIMIT_NONE ? MLW_NO_LIMIT : bytes;
     }
     if (before) {
-        l.address = limit_of(&before->address_space);
-        l.data = limit_of(&before->data);
+        l.address = limit_number(&before->address_space);
+        l.data = limit_number(&before->data);
     } else {
-        l.address = prlimit(program, RLIMIT_AS, NULL, &limit) ? 0 : limit_of(&limit);
-        l.data = prlimit(program, RLIMIT_DATA, NULL, &limit) ? 0 : limit_of(&limit);
+        l.address = prlimit(program, RLIMIT_AS, NULL, &limit) ? 0 : limit_number(&limit);
+        l.data = prlimit(program, RLIMIT_DATA, NULL, &limit) ? 0 : limit_number(&limit);
     }
     return l;
 }
@@ -212,10 +212,10 @@ static void run_unrecorded(const struct record_options *o, const struct signals_
 }
 
 /* In the child. Everything that it needs was made before the fork or lies in the session. */
-static void child(struct launch *l, const struct launch_plan *plan, const struct shm *shm,
-                  const char *preload, const char *session_path) __attribute__((noreturn));
-static void child(struct launch *l, const struct launch_plan *plan, const struct shm *shm,
-                  const char *preload, const char *session_path)
+static void run_child(struct launch *l, const struct launch_plan *plan, const struct shm *shm,
+                      const char *preload, const char *session_path) __attribute__((noreturn));
+static void run_child(struct launch *l, const struct launch_plan *plan, const struct shm *shm,
+                      const char *preload, const char *session_path)
 {
     launch_child_wait(l);
     const char *environment[] = {
@@ -290,13 +290,14 @@ struct subject {
     struct trust_credentials others;
 };
 
-static int start_program(struct subject *s, const struct launch_plan *plan, const struct shm *shm,
-                         const char *preload, const char *session_path, struct error *err)
+static int start_recorded_program(struct subject *s, const struct launch_plan *plan,
+                                  const struct shm *shm, const char *preload,
+                                  const char *session_path, struct error *err)
 {
     if (launch_fork(&s->l, err))
         return -1;
     if (s->l.pid == 0)
-        child(&s->l, plan, shm, preload, session_path);
+        run_child(&s->l, plan, shm, preload, session_path);
     s->pid = s->l.pid;
     snprintf(s->name, sizeof s->name, "%s", s->o->argv[0]);
     return 0;
@@ -324,7 +325,7 @@ static void cancel(struct subject *s)
 }
 
 /* The program runs, or the process is attached to. */
-static int go(struct subject *s, const char *session_path, struct error *err)
+static int start_or_attach(struct subject *s, const char *session_path, struct error *err)
 {
     const struct record_options *o = s->o;
     if (o->argv) {
@@ -348,7 +349,7 @@ static int go(struct subject *s, const char *session_path, struct error *err)
     return 0;
 }
 
-static void leave(void *arg, pid_t pid, uint64_t interrupted_ns)
+static void leave_process(void *arg, pid_t pid, uint64_t interrupted_ns)
 {
     struct subject *s = arg;
     if (!s->leave_until_ns)
@@ -389,8 +390,9 @@ struct held {
     struct limits_before limits;
 };
 
-/* The memory that is shared with the program, and the program, which waits for go(). */
-static int prepare_program(struct held *h, struct error *err)
+/* The memory that is shared with the program, and the program, which waits for start_or_attach().
+ */
+static int prepare_held_program(struct held *h, struct error *err)
 {
     const struct record_options *o = h->o;
     const struct launch_plan plan = {.argv = o->argv, .signals = &h->signals, .limits = &h->limits};
@@ -409,8 +411,9 @@ static int prepare_program(struct held *h, struct error *err)
     }
     snprintf(h->session_path, sizeof h->session_path, "/proc/%d/fd/%d", (int)getpid(),
              h->r->shm.fd);
-    if (o->argv ? start_program(h->who, &plan, &h->r->shm, h->preload, h->session_path, err)
-                : find_subject(h->who, err))
+    if (o->argv
+            ? start_recorded_program(h->who, &plan, &h->r->shm, h->preload, h->session_path, err)
+            : find_subject(h->who, err))
         return -1;
     const struct subject *who = h->who;
     if (who->is_others) {
@@ -450,7 +453,7 @@ static int begin_recording(struct held *h, struct error *err)
 {
     const struct record_options *o = h->o;
     struct recording *r = h->r;
-    if (prepare_program(h, err))
+    if (prepare_held_program(h, err))
         return -1;
     if (loop_open(&h->open, err) ||
         (o->with_count && !(r->kernel = kernel_open(r, o, (uint32_t)h->who->pid, err))) ||
@@ -461,7 +464,7 @@ static int begin_recording(struct held *h, struct error *err)
     r->started_ns = clock_monotonic_ns();
     if (o->argv && !o->keep_raw && !o->beside && !r->kernel && !r->flight)
         h->draft = draft_open(r, &h->place);
-    if (go(h->who, h->session_path, err)) {
+    if (start_or_attach(h->who, h->session_path, err)) {
         record_unmake(&h->place, r->sink.fd);
         return -1;
     }
@@ -483,7 +486,7 @@ static void watch_until_over(struct held *h)
                                       .session_path = h->session_path,
                                       .say = o->say,
                                       .say_arg = o->arg,
-                                      .leave = o->argv ? NULL : leave,
+                                      .leave = o->argv ? NULL : leave_process,
                                       .leave_arg = h->who,
                                       .size = o->size,
                                       .size_arg = o->size_arg,

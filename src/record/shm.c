@@ -19,11 +19,11 @@
 #define MAX_WINDOWS (1u << 20)
 #define SHARED      "/dev/shm/"
 
-static uint64_t head_bytes(void) { return mlw_window_offset(0); }
+static uint64_t session_head_bytes(void) { return mlw_window_offset(0); }
 
 static int map_head(struct shm *s, struct error *err)
 {
-    void *p = mmap(NULL, head_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+    void *p = mmap(NULL, session_head_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
     if (p == MAP_FAILED)
         return error_system(err, "cannot map the buffers shared with the program");
     s->session = p;
@@ -113,7 +113,7 @@ static int adopt(struct shm *s, int fd, struct error *err)
     struct mlw_session head;
     struct trust_identity id;
     *s = (struct shm){.fd = -1};
-    if (fstat(fd, &st) || st.st_size < (off_t)head_bytes() ||
+    if (fstat(fd, &st) || st.st_size < (off_t)session_head_bytes() ||
         trust_read(fd, &head, sizeof head, 0) != sizeof head || !trust_identify(fd, &id)) {
         close(fd);
         return error_set(err, ERROR_FORMAT, "not a session: too small");
@@ -123,7 +123,7 @@ static int adopt(struct shm *s, int fd, struct error *err)
         return error_set(err, ERROR_FORMAT,
                          "its session was made by another version of mallow; use the same one");
     }
-    uint64_t windows = ((uint64_t)st.st_size - head_bytes()) / MLW_WINDOW_BYTES;
+    uint64_t windows = ((uint64_t)st.st_size - session_head_bytes()) / MLW_WINDOW_BYTES;
     s->fd = fd;
     s->windows = windows > MAX_WINDOWS ? MAX_WINDOWS : (uint32_t)windows;
     s->owner = id.owner;
@@ -134,8 +134,8 @@ static int adopt(struct shm *s, int fd, struct error *err)
 int shm_map(struct shm *s, struct error *err) { return s->session ? 0 : map_head(s, err); }
 
 /* Opens what `path` names if it is a session of the caller's or of the process's user. */
-static int try_path(struct shm *s, const char *path, const struct trust_process *p,
-                    struct error *err)
+static int try_session_path(struct shm *s, const char *path, const struct trust_process *p,
+                            struct error *err)
 {
     const struct trust_rule rule = {
         .what = "its session", .owners = TRUST_ANYBODY, .follow = !strncmp(path, "/proc/", 6)};
@@ -160,7 +160,7 @@ static bool names_session(const char *target)
 }
 
 /* PID of "/proc/PID/fd/NUMBER", 0 of anything else. */
-static pid_t maker_of(const char *path)
+static pid_t path_maker(const char *path)
 {
     static const char proc[] = "/proc/", fd[] = "/fd/";
     const size_t n = sizeof proc - 1,
@@ -179,10 +179,10 @@ static int try_environment(struct shm *s, const struct trust_process *p, struct 
     char path[256];
     if (!proc_environ(p->pid, MLW_ENV_SESSION, path, sizeof path))
         return error_set(err, ERROR_USAGE, "its environment names no session");
-    const pid_t maker = maker_of(path);
+    const pid_t maker = path_maker(path);
     if (!maker && !names_session(path))
         return error_set(err, ERROR_FORMAT, "its environment names no session");
-    if (try_path(s, path, p, err))
+    if (try_session_path(s, path, p, err))
         return -1;
     s->maker = maker ? maker : p->pid;
     return 0;
@@ -202,7 +202,7 @@ static int try_links(struct shm *s, const struct trust_process *p, const char *d
         snprintf(name, sizeof name, "%s/%s", dir, e->d_name);
         snprintf(path, sizeof path, "/proc/%d/%s", (int)p->pid, name);
         if (proc_link(p->pid, name, target, sizeof target) > 0 && names_session(target))
-            result = try_path(s, path, p, err);
+            result = try_session_path(s, path, p, err);
     }
     if (d)
         closedir(d);
@@ -226,7 +226,7 @@ static int try_maps(struct shm *s, const struct trust_process *p, bool *mapped, 
             continue;
         *mapped = true;
         if (!strncmp(m.path, SHARED, sizeof SHARED - 1))
-            result = try_path(s, m.path, p, err);
+            result = try_session_path(s, m.path, p, err);
     }
     proc_maps_close(&maps);
     if (!result)
@@ -265,7 +265,7 @@ int shm_find(struct shm *s, pid_t pid, struct error *err)
 void shm_close(struct shm *s)
 {
     if (s->session)
-        munmap(s->session, head_bytes());
+        munmap(s->session, session_head_bytes());
     if (s->fd >= 0)
         close(s->fd);
     *s = (struct shm){.fd = -1};

@@ -22,7 +22,7 @@ void slots_refresh(struct slots *s, const struct shm *shm, const struct mlw_proc
     }
 }
 
-static uint64_t state_of(const struct mlw_chunk *slot)
+static uint64_t read_slot_state(const struct mlw_chunk *slot)
 {
     return __atomic_load_n(&slot->slot_state, __ATOMIC_ACQUIRE);
 }
@@ -53,7 +53,7 @@ struct copy {
 
 /* Copies the slot with the whole rows that it has; false when there is nothing to write. *torn:
  * published rows cannot be read. */
-static bool take(const struct mlw_chunk *slot, struct copy *c, bool *torn)
+static bool take_slot(const struct mlw_chunk *slot, struct copy *c, bool *torn)
 {
     *torn = false;
     uint32_t bytes = __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE);
@@ -95,9 +95,9 @@ unsigned slots_drain(struct slots *s, const struct shm *shm, struct sink *sink)
             continue;
         for (uint32_t i = 0; (i = shm_next_touched(shm, s->number[w], i)) < MLW_WINDOW_SLOTS; i++) {
             struct mlw_chunk *slot = shm_slot(s->window[w], i);
-            if (state_of(slot) != MLW_SLOT_FULL)
+            if (read_slot_state(slot) != MLW_SLOT_FULL)
                 continue;
-            if (take(slot, &c, &torn))
+            if (take_slot(slot, &c, &torn))
                 sink_write(sink, &c.head, c.payload, c.head.payload_bytes);
             __atomic_store_n(&slot->slot_state, MLW_SLOT_FREE, __ATOMIC_RELEASE);
             n++;
@@ -126,10 +126,10 @@ static bool copy_in_use(struct mlw_chunk *slot, uint32_t *bytes, struct sink *si
     *bytes = __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE);
     /* The buffer may have left and begun anew meanwhile: then its rows are in the file, and the
      * copy may be of both. Rows torn for another reason are counted at the end. */
-    if (!take(slot, &c, &torn) || torn || c.head.type != MLW_CHUNK_EVENTS)
+    if (!take_slot(slot, &c, &torn) || torn || c.head.type != MLW_CHUNK_EVENTS)
         return false;
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (state_of(slot) != MLW_SLOT_COPIED || is_changing(slot) ||
+    if (read_slot_state(slot) != MLW_SLOT_COPIED || is_changing(slot) ||
         __atomic_load_n(&slot->lost_calls, __ATOMIC_SEQ_CST) != lost ||
         slot->sequence != c.head.sequence || slot->thread != c.head.thread ||
         slot->lane != c.head.lane || slot->image != c.head.image ||
@@ -146,9 +146,9 @@ static bool copy_if_due(struct mlw_chunk *slot, struct slot_copied *was, struct 
                         uint64_t now_ns, bool now_all, uint64_t *written)
 {
     uint32_t bytes = __atomic_load_n(&slot->payload_bytes, __ATOMIC_ACQUIRE);
-    if (state_of(slot) == MLW_SLOT_LEAVING)
+    if (read_slot_state(slot) == MLW_SLOT_LEAVING)
         return false;
-    if (!is_used(state_of(slot)) || (!bytes && !is_changing(slot)))
+    if (!is_used(read_slot_state(slot)) || (!bytes && !is_changing(slot)))
         return true;
     const bool same = was->seen && was->thread == slot->thread && was->lane == slot->lane &&
                       was->sequence == slot->sequence;
@@ -202,7 +202,8 @@ void slots_finish(struct slots *s, const struct shm *shm, struct sink *sink, uin
             continue;
         for (uint32_t i = 0; (i = shm_next_touched(shm, s->number[w], i)) < MLW_WINDOW_SLOTS; i++) {
             struct mlw_chunk *slot = shm_slot(s->window[w], i);
-            if (state_of(slot) == MLW_SLOT_FREE || !take(slot, &c, &torn) || c.head.image != image)
+            if (read_slot_state(slot) == MLW_SLOT_FREE || !take_slot(slot, &c, &torn) ||
+                c.head.image != image)
                 continue;
             c.head.flags = c.head.type == MLW_CHUNK_EVENTS ? MLW_CHUNK_RECOVERED : 0;
             sink_write(sink, &c.head, c.payload, c.head.payload_bytes);
@@ -222,7 +223,7 @@ unsigned slots_thread_pointers(struct slots *s, const struct shm *shm, uint32_t 
         for (uint32_t i = 0; (i = shm_next_touched(shm, s->number[w], i)) < MLW_WINDOW_SLOTS; i++) {
             const struct mlw_chunk *slot = shm_slot(s->window[w], i);
             const uint64_t pointer = slot->thread_pointer;
-            if (state_of(slot) == MLW_SLOT_FREE || !pointer)
+            if (read_slot_state(slot) == MLW_SLOT_FREE || !pointer)
                 continue;
             if (slot->tid == pid)
                 *first = pointer;
@@ -242,7 +243,7 @@ uint64_t slots_written_until(const struct slots *s, uint32_t buffers, uint64_t c
         const struct mlw_chunk *slot = shm_slot(s->window[w], i % MLW_WINDOW_SLOTS);
         /* A head that is being written may still have the clock of before, which is earlier. */
         const uint64_t base = __atomic_load_n(&slot->base_clock, __ATOMIC_ACQUIRE);
-        if (state_of(slot) != MLW_SLOT_FREE && base < clock)
+        if (read_slot_state(slot) != MLW_SLOT_FREE && base < clock)
             clock = base;
     }
     return clock;
@@ -258,7 +259,7 @@ uint64_t slots_live_bytes(const struct slots *s, uint32_t buffers)
             continue;
         }
         const struct mlw_chunk *slot = shm_slot(window, i % MLW_WINDOW_SLOTS);
-        if (is_used(state_of(slot)))
+        if (is_used(read_slot_state(slot)))
             sum += __atomic_load_n(&slot->live_bytes, __ATOMIC_RELAXED);
     }
     return sum >> 63 ? 0 : sum;

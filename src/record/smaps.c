@@ -61,7 +61,7 @@ static bool has_flag(const char *line, const char *end, const char *flag)
 }
 
 /* Hexadecimal digits up to the first other character; false when there are none or too many. */
-static bool parse_hex(const char **p, const char *end, uint64_t *v)
+static bool parse_smaps_hex(const char **p, const char *end, uint64_t *v)
 {
     const char *q = *p;
     *v = 0;
@@ -105,18 +105,18 @@ static bool skip_char(const char **p, const char *end, char c)
 }
 
 /* "start-end perms offset major:minor inode   name": the first line of a mapping. */
-static bool parse_head(const char *p, const char *end, struct mapping *m)
+static bool parse_mapping_head(const char *p, const char *end, struct mapping *m)
 {
     uint64_t ignored, minor;
     *m = (struct mapping){0};
-    if (!parse_hex(&p, end, &m->start) || !skip_char(&p, end, '-') ||
-        !parse_hex(&p, end, &m->end) || !skip_char(&p, end, ' ') || end - p < 4)
+    if (!parse_smaps_hex(&p, end, &m->start) || !skip_char(&p, end, '-') ||
+        !parse_smaps_hex(&p, end, &m->end) || !skip_char(&p, end, ' ') || end - p < 4)
         return false;
     memcpy(m->perms, p, 4);
     p += 4;
-    if (!skip_char(&p, end, ' ') || !parse_hex(&p, end, &ignored) || !skip_char(&p, end, ' ') ||
-        !parse_hex(&p, end, &m->device) || !skip_char(&p, end, ':') ||
-        !parse_hex(&p, end, &minor) || !skip_char(&p, end, ' ') ||
+    if (!skip_char(&p, end, ' ') || !parse_smaps_hex(&p, end, &ignored) ||
+        !skip_char(&p, end, ' ') || !parse_smaps_hex(&p, end, &m->device) ||
+        !skip_char(&p, end, ':') || !parse_smaps_hex(&p, end, &minor) || !skip_char(&p, end, ' ') ||
         !parse_decimal(&p, end, &m->inode))
         return false;
     m->device = m->device << 32 | minor;
@@ -216,8 +216,8 @@ static void find_code(const char *text, const char *end, struct code_files *code
     for (const char *p = text, *stop; p < end; p = stop < end ? stop + 1 : end) {
         stop = memchr(p, '\n', (size_t)(end - p));
         stop = stop ? stop : end;
-        if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'f')) || !parse_head(p, stop, &m) ||
-            m.perms[2] != 'x' || !m.inode || is_code(code, &m))
+        if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'f')) ||
+            !parse_mapping_head(p, stop, &m) || m.perms[2] != 'x' || !m.inode || is_code(code, &m))
             continue;
         if (code->n == CODE_MOST) {
             code->more = true;
@@ -240,8 +240,8 @@ static bool is_bss(const struct mapping *m, const struct mapping *before,
 
 /* Takes the resident part of the places that are known off the bytes of a mapping; the rest.
  * *stacks: there are stacks in it, so that it is no stack as a whole. */
-static uint64_t take_places(const struct mapping *m, const struct smaps_hints *h, uint64_t rss,
-                            struct mlw_split *s, bool *stacks)
+static uint64_t take_known_places(const struct mapping *m, const struct smaps_hints *h,
+                                  uint64_t rss, struct mlw_split *s, bool *stacks)
 {
     size_t from = 0, to = h->place_count;
     *stacks = false;
@@ -278,8 +278,8 @@ static bool is_shared_memory(const struct mapping *m)
 
 /* Data of programs and libraries is theirs, written to or not. Of another file a page that was
  * written to, in a private mapping, is the program's own: the file does not have it. */
-static void add_file(const struct mapping *m, uint64_t rss, const struct code_files *code,
-                     struct mlw_split *s)
+static void add_file_bytes(const struct mapping *m, uint64_t rss, const struct code_files *code,
+                           struct mlw_split *s)
 {
     if (is_code(code, m)) {
         s->files += rss;
@@ -298,9 +298,10 @@ static void add_file(const struct mapping *m, uint64_t rss, const struct code_fi
 /* Adds the mapping to the kind that it is of. before, next: the mappings before and behind it, or
  * NULL. *private_left: bytes of the recorder's scattered mappings that were not found yet; a longer
  * one is the program's. */
-static void classify(const struct mapping *m, const struct mapping *before,
-                     const struct mapping *next, const struct smaps_hints *h,
-                     const struct code_files *code, struct mlw_split *s, uint64_t *private_left)
+static void classify_mapping(const struct mapping *m, const struct mapping *before,
+                             const struct mapping *next, const struct smaps_hints *h,
+                             const struct code_files *code, struct mlw_split *s,
+                             uint64_t *private_left)
 {
     s->swapped += m->swapped;
     s->huge += m->huge;
@@ -336,10 +337,10 @@ static void classify(const struct mapping *m, const struct mapping *before,
         else if (name_begins(m, "/dev/") || m->name[0] != '/')
             s->other += rss;
         else
-            add_file(m, rss, code, s);
+            add_file_bytes(m, rss, code, s);
     } else if (anonymous) {
         bool stacks;
-        rss = take_places(m, h, rss, s, &stacks);
+        rss = take_known_places(m, h, rss, s, &stacks);
         if (is_bss(m, before, code))
             s->files += rss;
         else if (name_has(m, "glibc: malloc arena") || (!h->knows_heaps && is_arena_heap(m, next)))
@@ -353,7 +354,7 @@ static void classify(const struct mapping *m, const struct mapping *before,
             *(ours ? &s->recorder : &s->anonymous) += rss;
         }
     } else if (m->name[0] == '/')
-        add_file(m, rss, code, s);
+        add_file_bytes(m, rss, code, s);
     else
         s->other += rss;
 }
@@ -376,7 +377,8 @@ static void find_repeated(const char *text, const char *end, struct repeated *r)
          p = stop < end ? stop + 1 : end) {
         stop = memchr(p, '\n', (size_t)(end - p));
         stop = stop ? stop : end;
-        if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'f')) || !parse_head(p, stop, &m))
+        if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'f')) ||
+            !parse_mapping_head(p, stop, &m))
             continue;
         if (m.start < before) {
             r->line[r->n] = p;
@@ -415,13 +417,13 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
         p = stop ? stop + 1 : end;
         uint64_t bytes;
         if (line < line_end && ((*line >= '0' && *line <= '9') || (*line >= 'a' && *line <= 'f'))) {
-            if (!parse_head(line, line_end, &next))
+            if (!parse_mapping_head(line, line_end, &next))
                 return error_set(err, ERROR_FORMAT, "smaps: a line is no mapping: %.*s",
                                  (int)(line_end - line > 60 ? 60 : line_end - line), line);
             /* The kernel writes the text in pieces. A mapping that grew between two of them, or was
              * merged with those before, is in both: the later one holds. */
             if (any && !is_repeated(&repeated, at, &current)) {
-                classify(&current, &before, &next, hints, &code, split, &private_left);
+                classify_mapping(&current, &before, &next, hints, &code, split, &private_left);
                 before = current;
             }
             current = next;
@@ -455,7 +457,7 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
         }
     }
     if (any)
-        classify(&current, &before, NULL, hints, &code, split, &private_left);
+        classify_mapping(&current, &before, NULL, hints, &code, split, &private_left);
     if (rss)
         *rss = split->heap + split->arenas + split->anonymous + split->stacks + split->files +
                split->shared + split->recorder + split->other + split->lazy;
@@ -477,7 +479,8 @@ void smaps_places(const char *text, size_t n, uint64_t step, size_t most,
     for (const char *p = text, *stop; p < end; p = stop < end ? stop + 1 : end) {
         stop = memchr(p, '\n', (size_t)(end - p));
         stop = stop ? stop : end;
-        if (((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'f')) && parse_head(p, stop, &next)) {
+        if (((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'f')) &&
+            parse_mapping_head(p, stop, &next)) {
             m = next;
             fits = is_private_anonymous(&m);
             continue;

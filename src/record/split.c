@@ -59,7 +59,8 @@ static int ask_once(struct recording *r, struct image *m, struct mlw_split *spli
 
 /* Asks the kernel. *split has its clock then. The recorder may wait for a processor in the middle,
  * while the program goes on: the answer is then of a later moment than its clock. It asks again. */
-static int ask(struct recording *r, struct image *m, struct mlw_split *split, struct error *err)
+static int ask_kernel_split(struct recording *r, struct image *m, struct mlw_split *split,
+                            struct error *err)
 {
     uint64_t took_ns;
     if (ask_once(r, m, split, &took_ns, err))
@@ -75,8 +76,8 @@ static int ask(struct recording *r, struct image *m, struct mlw_split *split, st
     return 0;
 }
 
-static int append(struct recording *r, struct image *m, const struct mlw_split *split,
-                  struct error *err)
+static int append_split(struct recording *r, struct image *m, const struct mlw_split *split,
+                        struct error *err)
 {
     uint8_t bytes[sizeof *split + 16];
     struct tlv t = {.bytes = bytes, .room = sizeof bytes};
@@ -92,7 +93,7 @@ static int append(struct recording *r, struct image *m, const struct mlw_split *
 int split_now(struct recording *r, struct image *m, struct error *err)
 {
     struct mlw_split split;
-    return ask(r, m, &split, err) || append(r, m, &split, err) ? -1 : 0;
+    return ask_kernel_split(r, m, &split, err) || append_split(r, m, &split, err) ? -1 : 0;
 }
 
 static uint64_t figure(const struct image *m, enum split_figure f)
@@ -118,7 +119,7 @@ static uint64_t cost(const struct image *m)
 
 /* By how much a figure must have grown since the last split: a tenth, more when there is little
  * left to spend, so that a program that grows quickly is not left with a split of long before. */
-static uint64_t step(uint64_t had, uint64_t left_ns)
+static uint64_t split_step(uint64_t had, uint64_t left_ns)
 {
     if (had < STEP_LEAST * 10)
         return STEP_LEAST;
@@ -136,7 +137,7 @@ static bool is_new_peak(const struct split_peak *p, uint64_t now_bytes, uint64_t
     const uint64_t had = p->measured_bytes;
     if (now_bytes <= had || left_ns < cost_ns)
         return false;
-    if (now_bytes == p->seen_bytes && now_bytes > had + step(had, left_ns))
+    if (now_bytes == p->seen_bytes && now_bytes > had + split_step(had, left_ns))
         return true;
     return now_bytes > had + had / 100 && now_bytes >= p->seen_bytes - p->seen_bytes / 100 &&
            now_ns - p->since_ns > SETTLED_NS;
@@ -184,7 +185,7 @@ static bool is_due(const struct recording *r, const struct image *m, uint64_t no
 }
 
 /* An answer was had: what it settles. */
-static void note(struct image *m, uint64_t now_ns)
+static void note_split(struct image *m, uint64_t now_ns)
 {
     struct split_state *s = &m->split;
     for (enum split_figure f = 0; f < SPLIT_FIGURES; f++)
@@ -213,11 +214,11 @@ void split_look(struct recording *r, struct image *m, uint64_t now_ns)
         return;
     struct error ignored;
     struct mlw_split split;
-    if (ask(r, m, &split, &ignored)) {
+    if (ask_kernel_split(r, m, &split, &ignored)) {
         s->refused++;
         return;
     }
-    note(m, now_ns);
+    note_split(m, now_ns);
     s->held = split;
     if (!peak && !mark && now_ns - s->written_ns < (now_ns - m->first_seen_ns) / SHARE_OF_TIME)
         return;
@@ -233,6 +234,6 @@ void split_finish(struct recording *r, struct image *m)
 {
     struct error ignored; /* the sink has counted it */
     if (m->split.held.clock)
-        (void)append(r, m, &m->split.held, &ignored);
+        (void)append_split(r, m, &m->split.held, &ignored);
     m->split.held.clock = 0;
 }

@@ -34,7 +34,7 @@ static bool is_thread(const struct walk *w, uint64_t at)
     return read_there(w, at, word, sizeof word) && word[0] == at && word[2] == at;
 }
 
-static void take_stack(const struct walk *w, uint64_t at)
+static void take_thread_stack(const struct walk *w, uint64_t at)
 {
     struct glibc_thread_stack stack;
     if (!read_there(w, at + GLIBC_THREAD_STACK, &stack, sizeof stack) || !stack.start ||
@@ -59,7 +59,7 @@ static uint64_t walk_on(struct walk *w, uint64_t at)
         here = there;
         if (at < GLIBC_THREAD_RING || !is_thread(w, at - GLIBC_THREAD_RING))
             return at;
-        take_stack(w, at - GLIBC_THREAD_RING);
+        take_thread_stack(w, at - GLIBC_THREAD_RING);
     }
     return 0;
 }
@@ -74,7 +74,7 @@ void stacks_find(const struct handle *handle, const struct present *present, uin
         const uint64_t pointer = i ? pointers[i - 1] : first;
         if (!is_thread(&w, pointer))
             continue;
-        take_stack(&w, pointer);
+        take_thread_stack(&w, pointer);
         if (walked)
             continue;
         walked = true;

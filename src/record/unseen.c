@@ -53,7 +53,8 @@ void unseen_files_release(struct unseen_files *f)
     *f = (struct unseen_files){0};
 }
 
-static struct unseen_file *known(const struct unseen_files *f, uint64_t device, uint64_t inode)
+static struct unseen_file *find_unseen_file(const struct unseen_files *f, uint64_t device,
+                                            uint64_t inode)
 {
     for (size_t i = 0; i < f->count; i++)
         if (f->at[i].inode == inode && f->at[i].device == device)
@@ -62,8 +63,8 @@ static struct unseen_file *known(const struct unseen_files *f, uint64_t device, 
 }
 
 /* The file of a mapping: what the process sees by that path, if it is still that. */
-static struct unseen_file *look_into(struct unseen_files *f, const char *path,
-                                     const struct proc_mapping *m, bool is_program)
+static struct unseen_file *look_into_file(struct unseen_files *f, const char *path,
+                                          const struct proc_mapping *m, bool is_program)
 {
     static struct inspect found;
     struct error ignored;
@@ -131,7 +132,7 @@ void unseen_look(struct unseen_files *f, struct unseen_process *p, pid_t pid, ui
         }
         if (m.mode[2] != 'x' || !m.inode || !is_asked(m.path))
             continue;
-        const struct unseen_file *file = known(f, m.device, m.inode);
+        const struct unseen_file *file = find_unseen_file(f, m.device, m.inode);
         if (!file && (fresh == FILES_AT_ONCE || f->count >= FILES_MOST)) {
             more = fresh == FILES_AT_ONCE;
             continue;
@@ -142,7 +143,7 @@ void unseen_look(struct unseen_files *f, struct unseen_process *p, pid_t pid, ui
                 snprintf(reach, sizeof reach, "/proc/%d/exe", (int)pid);
             else
                 snprintf(reach, sizeof reach, "/proc/%d/root%s", (int)pid, m.path);
-            file = look_into(f, reach, &m, is_program);
+            file = look_into_file(f, reach, &m, is_program);
             fresh++;
         }
         if (file)
@@ -207,7 +208,7 @@ static bool preload_of(pid_t pid, char *to, size_t room)
 }
 
 /* Whether that user, who is neither root nor the owner, may read the file by its path. */
-static bool may_read(const char *path, uid_t user)
+static bool user_may_read(const char *path, uid_t user)
 {
     char part[PATH_MAX];
     struct stat st;
@@ -268,7 +269,7 @@ void unseen_why_process(pid_t pid, const char *library, char why[UNSEEN_WHY_BYTE
     }
     if (proc_read(pid, "status", text, sizeof text) > 0 &&
         proc_status_numbers(text, "Uid:", user, 4) >= 2 && user[1] &&
-        !may_read(library, (uid_t)user[1]))
+        !user_may_read(library, (uid_t)user[1]))
         snprintf(why, UNSEEN_WHY_BYTES,
                  "it runs as user %lu now, who may not read the library (%.200s)", user[1],
                  library);

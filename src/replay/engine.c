@@ -34,7 +34,7 @@ void engine_die(const char *what)
     _exit(1);
 }
 
-static size_t whole_pages(size_t bytes)
+static size_t round_to_pages(size_t bytes)
 {
     return (bytes + ARCH_PAGE_BYTES - 1) & ~(size_t)(ARCH_PAGE_BYTES - 1);
 }
@@ -42,8 +42,8 @@ static size_t whole_pages(size_t bytes)
 /* Memory of the kernel's, zeroed, its last `touched` bytes touched; counts as the engine's own. */
 static void *own_end(struct engine *e, size_t bytes, size_t touched, struct error *err)
 {
-    bytes = whole_pages(bytes);
-    touched = whole_pages(touched);
+    bytes = round_to_pages(bytes);
+    touched = round_to_pages(touched);
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) {
         error_memory_for(err, "%zu bytes for the replay", bytes);
@@ -117,7 +117,7 @@ int engine_init(struct engine *e, const struct workload *w, const struct stages 
         if (!s->stack)
             return -1;
     }
-    size_t tables = whole_pages(w->map_bytes) + (stages ? stages->map_bytes : 0);
+    size_t tables = round_to_pages(w->map_bytes) + (stages ? stages->map_bytes : 0);
     e->own_bytes += tables;
     e->own_mapped_bytes += tables;
     for (size_t i = 0; i < w->map_bytes; i += ARCH_PAGE_BYTES)
@@ -205,7 +205,7 @@ static inline void do_chores(const struct engine *e)
 }
 
 /* Until the time of a record, at the chosen pace. */
-static void wait_until(const struct engine *e, uint64_t recorded_ns)
+static void wait_for_pace(const struct engine *e, uint64_t recorded_ns)
 {
     double due_ns = (double)recorded_ns / e->options.pace;
     for (;;) {
@@ -242,7 +242,7 @@ static bool is_open(void *arg)
 
 /* Adds what the thread has done to what all have done. The thread that completes the stage opens
  * the next; all others wait or have ended then, so the sum of live bytes is exact. */
-static void report(struct engine_seat *s)
+static void report_seat(struct engine_seat *s)
 {
     struct engine *e = s->engine;
     if (!s->undone)
@@ -262,7 +262,7 @@ static void report(struct engine_seat *s)
     park_wake(&e->park, STAGE_KEY);
 }
 
-static void next_run(struct engine_seat *s)
+static void seat_next_run(struct engine_seat *s)
 {
     s->place += workload_get(&s->runs);
     s->run_left = workload_get(&s->runs);
@@ -277,12 +277,12 @@ static uint64_t within_stage(struct engine_seat *s, uint64_t most)
         return most;
     while (n < most) {
         if (!s->run_left)
-            next_run(s);
+            seat_next_run(s);
         if (s->place >= bound) {
             if (n)
                 break;
             struct bound b = {e, s->place};
-            report(s);
+            report_seat(s);
             if (!is_open(&b))
                 engine_wait(s, ENGINE_SLEEP_STAGE, STAGE_KEY, is_open, &b);
             return within_stage(s, most);
@@ -333,11 +333,11 @@ struct pacing {                     /* through a chunk */
 };
 
 /* Waits for the next record's time; returns how many records, at most `most`, share it. */
-static uint64_t keep_pace(struct engine_seat *s, struct pacing *p, uint64_t most)
+static uint64_t seat_keep_pace(struct engine_seat *s, struct pacing *p, uint64_t most)
 {
     if (!p->left) {
         p->now_ns += p->step_ns;
-        wait_until(s->engine, p->now_ns);
+        wait_for_pace(s->engine, p->now_ns);
         if (s->pace < p->end) {
             p->left = workload_get(&s->pace);
             p->step_ns = workload_get(&s->pace);
@@ -373,13 +373,13 @@ static void play(struct engine_seat *s)
             do_chores(e);
             if (recorded) {
                 if (!s->run_left) {
-                    next_run(s);
+                    seat_next_run(s);
                     take_turn(s, s->place);
                 }
                 n = s->run_left < n ? s->run_left : n;
             }
             if (paced)
-                n = keep_pace(s, &pacing, n);
+                n = seat_keep_pace(s, &pacing, n);
             if (e->stages)
                 n = within_stage(s, n);
             pacing.left -= n;
@@ -400,7 +400,7 @@ static void play(struct engine_seat *s)
         publish_live(s);
     execute_end(s);
     if (e->stages)
-        report(s);
+        report_seat(s);
     if (!exact) {
         atomic_fetch_add_explicit(&e->live, s->live, memory_order_relaxed);
         s->live = 0;
@@ -419,7 +419,7 @@ static void futex_wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-static void finish(struct engine_seat *s)
+static void finish_seat(struct engine_seat *s)
 {
     struct engine *e = s->engine;
     atomic_fetch_add(&e->finished, 1);
@@ -436,7 +436,7 @@ static void *thread_main(void *arg)
     while (!atomic_load_explicit(&s->engine->go, memory_order_acquire))
         futex_wait(&s->engine->go, 0);
     play(s);
-    finish(s);
+    finish_seat(s);
     return NULL;
 }
 
@@ -516,7 +516,7 @@ void engine_run(struct engine *e)
             struct engine_seat *s = &e->seats[w->threads[i].seat];
             s->thread = i;
             play(s);
-            finish(s);
+            finish_seat(s);
         }
     for (;;) {
         uint32_t n = atomic_load(&e->finished);

@@ -103,7 +103,7 @@ static inline __attribute__((always_inline)) bool was_preempted(struct engine_se
     return s->waits == before;
 }
 
-static unsigned bucket_of(uint64_t cycles)
+static unsigned cycles_bucket(uint64_t cycles)
 {
     if (cycles < 32)
         return (unsigned)cycles;
@@ -139,7 +139,7 @@ static __attribute__((noinline)) void note(struct engine_seat *s, unsigned code,
     }
     t->timed++;
     t->cycles += cycles;
-    t->buckets[bucket_of(cycles)]++;
+    t->buckets[cycles_bucket(cycles)]++;
     if (cycles > t->max_cycles)
         t->max_cycles = cycles;
     if (cycles > s->slow_from)
@@ -601,7 +601,7 @@ struct scout {
     uint32_t pushed[GROUP], depth;
 };
 
-FETCHES look_at(struct scout *u, uint32_t slot)
+FETCHES scout_slot(struct scout *u, uint32_t slot)
 {
     u->last_slot = slot;
     __builtin_prefetch(&u->slots[slot], 1);
@@ -609,7 +609,7 @@ FETCHES look_at(struct scout *u, uint32_t slot)
 
 static inline void look_at_named(struct scout *u, const uint8_t **p)
 {
-    look_at(u, workload_get_difference(p, u->last_slot));
+    scout_slot(u, workload_get_difference(p, u->last_slot));
 }
 
 static inline void look_at_own(struct scout *u)
@@ -717,7 +717,7 @@ static void skip_numbers(const uint8_t **p, unsigned n)
 }
 
 /* Decodes a record, without its slot and generation, and moves behind it. */
-static void decode(const uint8_t **p, struct execute_call *call)
+static void decode_record(const uint8_t **p, struct execute_call *call)
 {
     const uint8_t first = *(*p)++;
     const unsigned code = workload_code(first), variant = workload_variant(first);
@@ -753,7 +753,7 @@ bool execute_under_way(struct execute_call *call)
         return false;
     uint64_t number = s->records_before;
     for (const uint8_t *p = s->buffer; p <= s->record; number++)
-        decode(&p, call);
+        decode_record(&p, call);
     call->record = number;
     call->thread = s->thread + 1;
     return true;

@@ -43,7 +43,7 @@ static void fail(const char *text)
 }
 
 /* The value behind "name=", or NULL. */
-static const char *value_of(const char *argument, const char *name)
+static const char *argument_value(const char *argument, const char *name)
 {
     size_t n = strlen(name);
     return !strncmp(argument, name, n) && argument[n] == '=' ? argument + n + 1 : NULL;
@@ -73,29 +73,29 @@ static void parse(struct settings *o, char **arguments)
     static const char *const timings[] = {"all", "sample", "none", NULL};
     for (; *arguments; arguments++) {
         const char *v;
-        if ((v = value_of(*arguments, "order")))
+        if ((v = argument_value(*arguments, "order")))
             o->engine.order = choice(v, orders);
-        else if ((v = value_of(*arguments, "touch")))
+        else if ((v = argument_value(*arguments, "touch")))
             o->engine.touch = choice(v, touches);
-        else if ((v = value_of(*arguments, "timing")))
+        else if ((v = argument_value(*arguments, "timing")))
             o->engine.timing = choice(v, timings);
-        else if ((v = value_of(*arguments, "pace")))
+        else if ((v = argument_value(*arguments, "pace")))
             o->engine.pace = strtod(v, NULL);
-        else if ((v = value_of(*arguments, "dry")))
+        else if ((v = argument_value(*arguments, "dry")))
             o->engine.dry = *v == '1';
-        else if ((v = value_of(*arguments, "verify")))
+        else if ((v = argument_value(*arguments, "verify")))
             o->engine.verify = *v == '1';
-        else if ((v = value_of(*arguments, "pooled")))
+        else if ((v = argument_value(*arguments, "pooled")))
             o->engine.pooled = (unsigned)strtoul(v, NULL, 10);
-        else if ((v = value_of(*arguments, "left_out")))
+        else if ((v = argument_value(*arguments, "left_out")))
             o->engine.left_out = (unsigned)strtoul(v, NULL, 10);
-        else if ((v = value_of(*arguments, "limit_ns")))
+        else if ((v = argument_value(*arguments, "limit_ns")))
             set_limit(strtoull(v, NULL, 10));
-        else if ((v = value_of(*arguments, "trim_ns")))
+        else if ((v = argument_value(*arguments, "trim_ns")))
             o->trim_ns = strtoull(v, NULL, 10);
-        else if ((v = value_of(*arguments, "trim_last")))
+        else if ((v = argument_value(*arguments, "trim_last")))
             o->trim_last = *v == '1';
-        else if ((v = value_of(*arguments, "mallopt"))) {
+        else if ((v = argument_value(*arguments, "mallopt"))) {
             char *end;
             int parameter = (int)strtol(v, &end, 10);
             if (*end != ':' || !allocator_is_glibc())
@@ -110,13 +110,13 @@ static void parse(struct settings *o, char **arguments)
 
 /* ---- a signal that ends the replay: in which call ---- */
 
-static void put(char **at, const char *end, const char *text)
+static void put_line_text(char **at, const char *end, const char *text)
 {
     while (*text && *at < end)
         *(*at)++ = *text++;
 }
 
-static void put_number(char **at, const char *end, uint64_t n)
+static void put_line_number(char **at, const char *end, uint64_t n)
 {
     char digits[21], *p = digits + sizeof digits - 1;
     *p = 0;
@@ -124,7 +124,7 @@ static void put_number(char **at, const char *end, uint64_t n)
         *--p = (char)('0' + n % 10);
         n /= 10;
     } while (n);
-    put(at, end, p);
+    put_line_text(at, end, p);
 }
 
 /* The signal comes again when the handler returns, and then ends the process. */
@@ -136,22 +136,23 @@ static void say_where(int number)
     (void)number;
     if (!execute_under_way(&call))
         return;
-    put(&at, end, REPLAY_WAS_IN "record ");
-    put_number(&at, end, call.record);
-    put(&at, end, " of thread ");
-    put_number(&at, end, call.thread);
-    put(&at, end, ", ");
-    put(&at, end, workload_is_call(call.code) ? mlw_op_name(call.code) : "which is no call");
+    put_line_text(&at, end, REPLAY_WAS_IN "record ");
+    put_line_number(&at, end, call.record);
+    put_line_text(&at, end, " of thread ");
+    put_line_number(&at, end, call.thread);
+    put_line_text(&at, end, ", ");
+    put_line_text(&at, end,
+                  workload_is_call(call.code) ? mlw_op_name(call.code) : "which is no call");
     if (call.sized) {
-        put(&at, end, " of ");
-        put_number(&at, end, call.size_bytes);
-        put(&at, end, " bytes");
+        put_line_text(&at, end, " of ");
+        put_line_number(&at, end, call.size_bytes);
+        put_line_text(&at, end, " bytes");
     }
     if (call.alignment) {
-        put(&at, end, " aligned to ");
-        put_number(&at, end, call.alignment);
+        put_line_text(&at, end, " aligned to ");
+        put_line_number(&at, end, call.alignment);
     }
-    put(&at, end, "\n");
+    put_line_text(&at, end, "\n");
     if (write(2, text, (size_t)(at - text)) < 0)
         return;
 }
@@ -164,9 +165,9 @@ static void watch_for_crashes(void)
         sigaction(signals[i], &action, NULL);
 }
 
-static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+static uint64_t subtract_or_zero(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
-static void print_calls(const struct engine *e, double cycles_per_ns, int timing)
+static void print_call_figures(const struct engine *e, double cycles_per_ns, int timing)
 {
     static struct engine_times t;
     bool first = true;
@@ -231,7 +232,7 @@ static void print_slowest(const struct engine *e, double cycles_per_ns)
     printf("]");
 }
 
-static void print_text(const char *text)
+static void print_json_text(const char *text)
 {
     putchar('"');
     for (; *text; text++) {
@@ -252,8 +253,8 @@ struct outcome {
     bool has_info;
 };
 
-static void print(const struct settings *o, const struct engine *e, const struct measure *m,
-                  const struct workload *w, const struct outcome *r)
+static void print_result(const struct settings *o, const struct engine *e, const struct measure *m,
+                         const struct workload *w, const struct outcome *r)
 {
     uint64_t own = e->own_bytes, own_mapped = e->own_mapped_bytes;
     uint64_t operations = 0;
@@ -267,10 +268,10 @@ static void print(const struct settings *o, const struct engine *e, const struct
     int64_t ideal = atomic_load(&e->peak);
     if (e->stages && (uint64_t)ideal > e->stages->limit_bytes)
         ideal = (int64_t)e->stages->limit_bytes;
-    uint64_t cpu = less(m->user_ns + m->system_ns, m->chores_ns);
+    uint64_t cpu = subtract_or_zero(m->user_ns + m->system_ns, m->chores_ns);
     uint64_t system_ns = m->system_ns < cpu ? m->system_ns : cpu;
     printf("{\"allocator_file\":");
-    print_text(allocator_file());
+    print_json_text(allocator_file());
     printf(",\"threads\":%u,\"operations\":%" PRIu64 ",\"wall_ns\":%" PRIu64 ",\"cycles\":%" PRIu64
            ",\"user_ns\":%" PRIu64 ",\"system_ns\":%" PRIu64,
            w->thread_count, operations, r->wall_ns, r->cycles, cpu - system_ns, system_ns);
@@ -283,15 +284,17 @@ static void print(const struct settings *o, const struct engine *e, const struct
     }
     printf(",\"cycles_per_ns\":%.4f,\"clock_overhead_cycles\":%" PRIu64, r->cycles_per_ns,
            e->overhead_cycles);
-    print_calls(e, r->cycles_per_ns, o->engine.timing);
+    print_call_figures(e, r->cycles_per_ns, o->engine.timing);
     print_slowest(e, r->cycles_per_ns);
     printf(",\"start_rss_bytes\":%" PRIu64 ",\"peak_rss_bytes\":%" PRIu64
            ",\"end_rss_bytes\":%" PRIu64 ",\"workload_peak_rss_bytes\":%" PRIu64
            ",\"peak_vmsize_bytes\":%" PRIu64 ",\"peak_ideal_rss_bytes\":%" PRIu64
            ",\"peak_rss_exact\":%s,\"own_bytes\":%" PRIu64,
-           less(m->start.rss_bytes, own), less(m->peak.rss_bytes, own), less(m->end.rss_bytes, own),
-           less(m->peak.rss_bytes, m->start.rss_bytes), less(m->peak.vmsize_bytes, own_mapped),
-           ideal > 0 ? (uint64_t)ideal : 0, m->peak_is_exact ? "true" : "false", own);
+           subtract_or_zero(m->start.rss_bytes, own), subtract_or_zero(m->peak.rss_bytes, own),
+           subtract_or_zero(m->end.rss_bytes, own),
+           subtract_or_zero(m->peak.rss_bytes, m->start.rss_bytes),
+           subtract_or_zero(m->peak.vmsize_bytes, own_mapped), ideal > 0 ? (uint64_t)ideal : 0,
+           m->peak_is_exact ? "true" : "false", own);
     printf(",\"page_faults_minor\":%" PRIu64 ",\"page_faults_major\":%" PRIu64
            ",\"unexpected_results\":%" PRIu64 ",\"trims\":%" PRIu64,
            m->minor_faults, m->major_faults, r->unexpected, atomic_load(&m->trims));
@@ -318,8 +321,8 @@ static void print(const struct settings *o, const struct engine *e, const struct
         const struct measure_point *k = &m->point[i];
         printf("%s{\"time_ns\":%" PRIu64 ",\"rss_bytes\":%" PRIu64 ",\"vmsize_bytes\":%" PRIu64
                ",\"ideal_bytes\":%" PRIu64 ",\"free_bytes\":",
-               i ? "," : "", k->time_ns, less(k->rss_bytes, own), less(k->vmsize_bytes, own_mapped),
-               k->ideal_bytes);
+               i ? "," : "", k->time_ns, subtract_or_zero(k->rss_bytes, own),
+               subtract_or_zero(k->vmsize_bytes, own_mapped), k->ideal_bytes);
         if (k->free_bytes == MEASURE_UNKNOWN)
             printf("null}");
         else
@@ -389,7 +392,7 @@ int main(int argc, char **argv)
     engine_end(&e);
     for (uint32_t i = 0; i < e.seat_count; i++)
         r.unexpected += e.seats[i].unexpected;
-    print(&o, &e, m, &w, &r);
+    print_result(&o, &e, m, &w, &r);
     if (fflush(stdout) || ferror(stdout))
         fail("cannot write the result");
     workload_close(&w);

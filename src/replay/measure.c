@@ -39,7 +39,7 @@ static uint64_t decimal(const char **p)
     return v;
 }
 
-static struct measure_point look(struct measure *m)
+static struct measure_point take_measurement(struct measure *m)
 {
     char text[128];
     ssize_t n = pread(m->statm, text, sizeof text - 1, 0);
@@ -73,7 +73,7 @@ static uint64_t status_bytes(const struct measure *m, const char *name)
     return decimal(&p) * 1024;
 }
 
-static void keep(struct measure *m, struct measure_point k)
+static void keep_measurement(struct measure *m, struct measure_point k)
 {
     if (m->points == MEASURE_POINTS) {
         for (uint32_t i = 0; i < MEASURE_POINTS / 2; i++)
@@ -95,7 +95,7 @@ static long raw(long number, long a, long b, long c, long d)
 }
 
 /* Whether it is still needed: the replay may have died before the signal was ordered. */
-static bool goes_on(const struct measure *m)
+static bool replay_goes_on(const struct measure *m)
 {
     return !atomic_load(&m->stop) && raw(SYS_getppid, 0, 0, 0, 0) == m->replay;
 }
@@ -111,10 +111,10 @@ static int helper(void *arg)
 {
     struct measure *m = arg;
     raw(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
-    while (goes_on(m) && !atomic_load(&m->begun)) /* times count from the beginning */
+    while (replay_goes_on(m) && !atomic_load(&m->begun)) /* times count from the beginning */
         rest(m, 100000);
     uint64_t next_ns = 0, next_trim_ns = m->trim_every_ns;
-    while (goes_on(m)) {
+    while (replay_goes_on(m)) {
         uint64_t now_ns = measure_now_ns() - m->start_ns;
         if (m->trim_every_ns && now_ns >= next_trim_ns) {
             atomic_fetch_or(&m->due, MEASURE_DUE_TRIM);
@@ -124,7 +124,7 @@ static int helper(void *arg)
             uint64_t answer = atomic_exchange(&m->answer, MEASURE_UNKNOWN);
             if (m->points) /* it was asked when that point was made */
                 m->point[m->points - 1].free_bytes = answer;
-            keep(m, look(m));
+            keep_measurement(m, take_measurement(m));
             if (now_ns >= atomic_load(&m->next_look_ns))
                 atomic_fetch_or(&m->due, MEASURE_DUE_FREE);
             next_ns = now_ns + m->interval_ns;
@@ -163,7 +163,7 @@ void measure_chores(struct measure *m)
     atomic_fetch_add(&m->chores_ns, own_cpu_ns() - before_ns);
 }
 
-static uint64_t ns_of(struct timeval t)
+static uint64_t timeval_ns(struct timeval t)
 {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 }
@@ -202,9 +202,9 @@ int measure_start(struct measure *m, struct error *err)
     getrusage(RUSAGE_SELF, &u);
     m->minor_faults = (uint64_t)u.ru_minflt;
     m->major_faults = (uint64_t)u.ru_majflt;
-    m->user_ns = ns_of(u.ru_utime);
-    m->system_ns = ns_of(u.ru_stime);
-    m->start = look(m);
+    m->user_ns = timeval_ns(u.ru_utime);
+    m->system_ns = timeval_ns(u.ru_stime);
+    m->start = take_measurement(m);
     m->start_ns = measure_now_ns();
     m->start.time_ns = 0;
     atomic_store(&m->begun, 1);
@@ -218,13 +218,13 @@ void measure_stop(struct measure *m)
     getrusage(RUSAGE_SELF, &u);
     m->minor_faults = (uint64_t)u.ru_minflt - m->minor_faults;
     m->major_faults = (uint64_t)u.ru_majflt - m->major_faults;
-    m->user_ns = ns_of(u.ru_utime) - m->user_ns;
-    m->system_ns = ns_of(u.ru_stime) - m->system_ns;
+    m->user_ns = timeval_ns(u.ru_utime) - m->user_ns;
+    m->system_ns = timeval_ns(u.ru_stime) - m->system_ns;
     atomic_store(&m->stop, 1);
     syscall(SYS_futex, &m->stop, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     while (waitpid(m->helper, NULL, 0) < 0 && errno == EINTR)
         ;
-    m->end = look(m);
+    m->end = take_measurement(m);
     m->end.time_ns = end_ns;
     uint64_t high = m->peak_is_exact ? status_bytes(m, "VmHWM:") : 0;
     if (high > m->peak.rss_bytes)
@@ -240,5 +240,5 @@ void measure_stop(struct measure *m)
         m->points--; /* made before the helper heard of the end */
     if (!allocator_free_bytes(&m->end.free_bytes))
         m->end.free_bytes = MEASURE_UNKNOWN;
-    keep(m, m->end);
+    keep_measurement(m, m->end);
 }

@@ -11,7 +11,7 @@
 
 #include "arch/clock.h"
 
-static struct park_place *place_of(struct park *park, uint64_t key)
+static struct park_place *park_place_of(struct park *park, uint64_t key)
 {
     return &park->places[(key * 0x9e3779b97f4a7c15u) >> 54];
 }
@@ -31,7 +31,7 @@ bool park_wait(struct park *park, uint64_t key, bool (*ready)(void *arg), void *
             return false;
         arch_pause();
     }
-    struct park_place *p = place_of(park, key);
+    struct park_place *p = park_place_of(park, key);
     bool slept = false;
     while (!ready(arg)) {
         slept = true;
@@ -51,7 +51,7 @@ bool park_wait(struct park *park, uint64_t key, bool (*ready)(void *arg), void *
 
 void park_wake_sleepers(struct park *park, uint64_t key)
 {
-    struct park_place *p = place_of(park, key);
+    struct park_place *p = park_place_of(park, key);
     if (!atomic_load(&p->sleepers))
         return;
     atomic_fetch_add(&p->sequence, 1);

@@ -39,7 +39,7 @@ static unsigned class_of(size_t size_bytes)
     return FINE + (octave - 10) * 8 + (unsigned)((size_bytes - 1) >> (octave - 3) & 7);
 }
 
-static size_t bytes_of(unsigned class)
+static size_t class_bytes(unsigned class)
 {
     if (class < FINE)
         return ((size_t) class + 1) * 16;
@@ -47,7 +47,7 @@ static size_t bytes_of(unsigned class)
     return ((size_t)1 << octave) + (((size_t)(class - FINE) % 8 + 1) << (octave - 3));
 }
 
-static void *map(size_t bytes)
+static void *map_pool_memory(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                    -1, 0);
@@ -56,16 +56,16 @@ static void *map(size_t bytes)
 
 struct pools *pools_new(size_t *mapped_bytes)
 {
-    struct pools *p = map(sizeof *p);
+    struct pools *p = map_pool_memory(sizeof *p);
     *mapped_bytes = sizeof *p + REGION_BYTES;
-    if (!p || !(p->region = map(REGION_BYTES)))
+    if (!p || !(p->region = map_pool_memory(REGION_BYTES)))
         return NULL;
     pthread_mutex_init(&p->lock, NULL);
     return p;
 }
 
 /* Under the lock. */
-static void *take(struct pools *p, unsigned pool, unsigned class)
+static void *take_from_pool(struct pools *p, unsigned pool, unsigned class)
 {
     struct list *l = &p->lists[pool - 1][class];
     void *block = l->free;
@@ -78,10 +78,10 @@ static void *take(struct pools *p, unsigned pool, unsigned class)
             return NULL;
         p->chunk[p->chunks] = (struct chunk_of){(uint8_t)pool, (uint8_t) class};
         l->fresh = p->region + p->chunks++ * CHUNK_BYTES;
-        l->fresh_blocks = CHUNK_BYTES / bytes_of(class);
+        l->fresh_blocks = CHUNK_BYTES / class_bytes(class);
     }
     block = l->fresh;
-    l->fresh += bytes_of(class);
+    l->fresh += class_bytes(class);
     l->fresh_blocks--;
     return block;
 }
@@ -91,12 +91,12 @@ void *pools_allocate(struct pools *p, unsigned pool, size_t size_bytes)
     if (size_bytes > POOL_BLOCK_MAX)
         return NULL;
     pthread_mutex_lock(&p->lock);
-    void *block = take(p, pool, class_of(size_bytes));
+    void *block = take_from_pool(p, pool, class_of(size_bytes));
     pthread_mutex_unlock(&p->lock);
     return block;
 }
 
-static const struct chunk_of *chunk_at(const struct pools *p, const void *block)
+static const struct chunk_of *pool_chunk(const struct pools *p, const void *block)
 {
     const size_t at = (size_t)((uintptr_t)block - (uintptr_t)p->region);
     return at < REGION_BYTES ? &p->chunk[at / CHUNK_BYTES] : NULL;
@@ -104,13 +104,13 @@ static const struct chunk_of *chunk_at(const struct pools *p, const void *block)
 
 size_t pools_usable(const struct pools *p, const void *block)
 {
-    const struct chunk_of *c = chunk_at(p, block);
-    return c ? bytes_of(c->class) : 0;
+    const struct chunk_of *c = pool_chunk(p, block);
+    return c ? class_bytes(c->class) : 0;
 }
 
 void pools_free(struct pools *p, void *block)
 {
-    const struct chunk_of *c = chunk_at(p, block);
+    const struct chunk_of *c = pool_chunk(p, block);
     struct list *l = &p->lists[c->pool - 1][c->class];
     pthread_mutex_lock(&p->lock);
     *(void **)block = l->free;

@@ -195,7 +195,7 @@ int replay_check_setting(const char *setting, struct error *err)
     return classify(setting, &number, &value, err) == SETTING_BAD ? -1 : 0;
 }
 
-static int find_program(char path[PATH_MAX], struct error *err)
+static int find_replay_program(char path[PATH_MAX], struct error *err)
 {
     char own[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
@@ -230,7 +230,7 @@ struct texts {
     char **array;
 };
 
-static void add_text(struct texts *t, const char *text)
+static void append_text(struct texts *t, const char *text)
 {
     buffer_append(&t->bytes, text, strlen(text) + 1);
     t->count++;
@@ -266,17 +266,18 @@ static bool is_allocator_variable(const char *variable)
     return false;
 }
 
-static int describe(const struct replay_request *r, const char *program, const char *library,
-                    struct texts *arguments, struct texts *environment, struct error *err)
+static int describe_request(const struct replay_request *r, const char *program,
+                            const char *library, struct texts *arguments, struct texts *environment,
+                            struct error *err)
 {
     struct buffer text = {0}, tunables = {0};
-    add_text(arguments, program);
-    add_text(arguments, r->workload);
+    append_text(arguments, program);
+    append_text(arguments, r->workload);
 #define ARGUMENT(...)                                                                              \
     do {                                                                                           \
         buffer_clear(&text);                                                                       \
         buffer_printf(&text, __VA_ARGS__);                                                         \
-        add_text(arguments, buffer_text(&text));                                                   \
+        append_text(arguments, buffer_text(&text));                                                \
     } while (0)
     ARGUMENT("order=%s", r->order);
     ARGUMENT("touch=%s", r->touch);
@@ -292,7 +293,7 @@ static int describe(const struct replay_request *r, const char *program, const c
         ARGUMENT("left_out=%u", r->left_out);
     for (char **v = environ; *v; v++)
         if (!is_allocator_variable(*v))
-            add_text(environment, *v);
+            append_text(environment, *v);
     int bad = 0;
     for (size_t i = 0; i < r->setting_count && !bad; i++) {
         int number = 0;
@@ -305,16 +306,16 @@ static int describe(const struct replay_request *r, const char *program, const c
                           tunables.size_bytes ? ":" : "GLIBC_TUNABLES=", r->settings[i]);
             break;
         case SETTING_TRIM: ARGUMENT("trim_last=1"); break;
-        case SETTING_ENVIRONMENT: add_text(environment, r->settings[i]); break;
+        case SETTING_ENVIRONMENT: append_text(environment, r->settings[i]); break;
         }
     }
 #undef ARGUMENT
     if (tunables.size_bytes)
-        add_text(environment, buffer_text(&tunables));
+        append_text(environment, buffer_text(&tunables));
     if (*library) {
         buffer_clear(&text);
         buffer_printf(&text, "LD_PRELOAD=%s", library);
-        add_text(environment, buffer_text(&text));
+        append_text(environment, buffer_text(&text));
     }
     buffer_release(&text);
     buffer_release(&tunables);
@@ -325,7 +326,7 @@ static int describe(const struct replay_request *r, const char *program, const c
     return 0;
 }
 
-static int read_all(int fd, struct buffer *into, struct error *err)
+static int read_until_end(int fd, struct buffer *into, struct error *err)
 {
     char block[1 << 16];
     for (;;) {
@@ -340,8 +341,8 @@ static int read_all(int fd, struct buffer *into, struct error *err)
     }
 }
 
-static int start(char **arguments, char **environment, unsigned processor, struct replay_started *s,
-                 struct error *err)
+static int start_replay_program(char **arguments, char **environment, unsigned processor,
+                                struct replay_started *s, struct error *err)
 {
     int out[2];
     s->said = memfd_create("mallow-replay-stderr", MFD_CLOEXEC);
@@ -387,12 +388,12 @@ static char *take_last_line(char *text)
 }
 
 /* Why a replay that ended so had no result. */
-static int explain(int status, int said, struct error *err)
+static int explain_end(int status, int said, struct error *err)
 {
     struct buffer text = {0};
     lseek(said, 0, SEEK_SET);
     buffer_append_char(&text, '\n'); /* so that each line has one before it */
-    int failed = read_all(said, &text, err);
+    int failed = read_until_end(said, &text, err);
     buffer_append_char(&text, 0);
     if (!failed && buffer_failed(&text))
         failed = error_memory(err);
@@ -440,12 +441,12 @@ static int check_served(const char *json, const char *library, struct error *err
 int replay_start(const struct replay_request *r, struct replay_started *s, struct error *err)
 {
     char program[PATH_MAX];
-    if (find_program(program, err) || replay_find_allocator(r->alloc, s->library, err))
+    if (find_replay_program(program, err) || replay_find_allocator(r->alloc, s->library, err))
         return -1;
     struct texts arguments = {0}, environment = {0};
-    int failed = describe(r, program, s->library, &arguments, &environment, err);
+    int failed = describe_request(r, program, s->library, &arguments, &environment, err);
     if (!failed)
-        failed = start(arguments.array, environment.array, r->processor, s, err);
+        failed = start_replay_program(arguments.array, environment.array, r->processor, s, err);
     release_texts(&arguments);
     release_texts(&environment);
     return failed;
@@ -453,12 +454,12 @@ int replay_start(const struct replay_request *r, struct replay_started *s, struc
 
 int replay_finish(struct replay_started *s, struct buffer *result, struct error *err)
 {
-    int failed = read_all(s->out, result, err), status = 0;
+    int failed = read_until_end(s->out, result, err), status = 0;
     close(s->out);
     while (waitpid(s->pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (!failed && status)
-        failed = explain(status, s->said, err);
+        failed = explain_end(status, s->said, err);
     close(s->said);
     return failed ? failed : check_served(buffer_text(result), s->library, err);
 }

@@ -26,7 +26,7 @@ struct planner {
     uint32_t peak_cut; /* the index of the cut at the peak, when peak_seen */
 };
 
-static void *map(size_t bytes)
+static void *map_stage_memory(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return p == MAP_FAILED ? NULL : p;
@@ -34,7 +34,7 @@ static void *map(size_t bytes)
 
 /* When there are too many, every second goes, but not the peak's; stages are longer from then on.
  */
-static void thin(struct planner *p)
+static void thin_stages(struct planner *p)
 {
     struct stages *s = p->stages;
     uint32_t kept = 0;
@@ -52,13 +52,13 @@ static void cut(struct planner *p, uint64_t place)
 {
     struct stages *s = p->stages;
     if (s->count == STAGES_MAX)
-        thin(p);
+        thin_stages(p);
     s->cuts[s->count++] = place;
     p->stage++;
     p->risen_bytes = 0;
 }
 
-static void visit(void *arg, const struct workload_event *e)
+static void visit_event(void *arg, const struct workload_event *e)
 {
     struct planner *p = arg;
     int64_t change = (int64_t)(e->live_bytes - p->live_bytes);
@@ -92,11 +92,11 @@ int stages_plan(const struct workload *w, struct stages *stages, struct error *e
     size_t rises_bytes = w->thread_count * sizeof(struct rise) + 1;
     struct planner p = {.stages = stages, .peak_bytes = w->facts[WORKLOAD_FACT_PEAK_BYTES]};
     p.slack_bytes = p.peak_bytes / SLACK_SHARE;
-    p.rises = map(rises_bytes);
-    stages->cuts = map(stages->map_bytes);
+    p.rises = map_stage_memory(rises_bytes);
+    stages->cuts = map_stage_memory(stages->map_bytes);
     if (!p.rises || !stages->cuts)
         return error_memory_for(err, "the plan of a replay of %u threads", w->thread_count);
-    int bad = workload_visit(w, visit, &p, err);
+    int bad = workload_visit(w, visit_event, &p, err);
     munmap(p.rises, rises_bytes);
     stages->limit_bytes = p.peak_bytes + p.slack_bytes;
     size_t used = (stages->count * sizeof *stages->cuts + ARCH_PAGE_BYTES - 1) &

@@ -53,7 +53,7 @@ struct serve {
 
 /* ---- connections ---- */
 
-static const union mhd_info *ask(struct MHD_Connection *connection, unsigned what)
+static const union mhd_info *ask_connection(struct MHD_Connection *connection, unsigned what)
 {
     return (const void *)mhd.get_connection_info(connection, what);
 }
@@ -65,7 +65,7 @@ static void hang_up(struct client *c)
     c->over = true;
 }
 
-static void make_room(struct serve *s)
+static void serve_make_room(struct serve *s)
 {
     struct client *oldest = NULL;
     for (unsigned i = 0; i < ROOM; i++) {
@@ -90,14 +90,14 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
         *context = NULL;
         return;
     }
-    const union mhd_info *fd = ask(connection, HTTPD_CONNECTION_INFO_CONNECTION_FD);
+    const union mhd_info *fd = ask_connection(connection, HTTPD_CONNECTION_INFO_CONNECTION_FD);
     for (unsigned i = 0; fd && !c && i < ROOM; i++)
         if (!s->clients[i].used)
             c = &s->clients[i];
     if (!c)
         return;
     if (s->count >= MOST_CLIENTS)
-        make_room(s);
+        serve_make_room(s);
     *c = (struct client){.used = true, .fd = fd->fd, .since_ns = clock_monotonic_ns()};
     s->count++;
     *context = c;
@@ -105,7 +105,7 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
 
 static struct client *client_of(struct MHD_Connection *connection)
 {
-    const union mhd_info *info = ask(connection, HTTPD_CONNECTION_INFO_SOCKET_CONTEXT);
+    const union mhd_info *info = ask_connection(connection, HTTPD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
 }
 
@@ -140,7 +140,7 @@ static bool has_left(const struct client *c)
     return poll(&p, 1, 0) > 0;
 }
 
-static void wake(struct serve *s, struct client *c)
+static void wake_client(struct serve *s, struct client *c)
 {
     struct MHD_Connection *connection = c->waiting;
     c->waiting = NULL;
@@ -158,9 +158,9 @@ static void look_after(struct serve *s)
             continue;
         if (c->waiting && has_left(c)) {
             hang_up(c);
-            wake(s, c);
+            wake_client(s, c);
         } else if (c->waiting && now >= c->until_ns) {
-            wake(s, c);
+            wake_client(s, c);
         } else if (!c->waiting && (now - c->since_ns > EXCHANGE_NS || has_gone(c))) {
             hang_up(c);
         }
@@ -201,7 +201,7 @@ static unsigned send_reply(struct MHD_Connection *connection, struct serve_reply
     return result;
 }
 
-static unsigned refuse(struct MHD_Connection *connection, unsigned status, const char *why)
+static unsigned refuse_request(struct MHD_Connection *connection, unsigned status, const char *why)
 {
     struct serve_reply reply = {.status = status, .type = "text/plain; charset=utf-8"};
     buffer_append_text(&reply.body, why);
@@ -253,8 +253,8 @@ static unsigned ask_owner(struct serve *s, struct MHD_Connection *connection, st
         return send_reply(connection, &reply);
     buffer_release(&reply.body);
     if (s->waiting >= MOST_WAITING)
-        return refuse(connection, HTTPD_HTTP_SERVICE_UNAVAILABLE,
-                      "too many requests wait for their answers\n");
+        return refuse_request(connection, HTTPD_HTTP_SERVICE_UNAVAILABLE,
+                              "too many requests wait for their answers\n");
     s->waiting++;
     c->waiting = connection;
     c->until_ns = clock_monotonic_ns() + reply.wait_ns;
@@ -280,7 +280,7 @@ static unsigned on_request(void *arg, struct MHD_Connection *connection, const c
         if (!e)
             return HTTPD_NO;
         if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-            return refuse(connection, HTTPD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+            return refuse_request(connection, HTTPD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
         return HTTPD_YES; /* it comes again when the headers are dealt with */
     }
     if (!e->began) {
@@ -289,7 +289,7 @@ static unsigned on_request(void *arg, struct MHD_Connection *connection, const c
         mhd.get_connection_values(connection, HTTPD_HEADER_KIND, look_at_header, &asking);
         const char *why = not_for(&asking, &status);
         if (why)
-            return refuse(connection, status, why);
+            return refuse_request(connection, status, why);
     }
     if (*upload_bytes) /* a GET needs none */
         return HTTPD_NO;
@@ -371,7 +371,7 @@ static int open_socket(const char *text, const struct serve_guard *guard, struct
 }
 
 /* Without a certificate the options of TLS are none. */
-static struct MHD_Daemon *start(struct serve *s, int fd)
+static struct MHD_Daemon *start_listening(struct serve *s, int fd)
 {
     const bool tls = s->guard.key != NULL;
     return mhd.start_daemon(
@@ -386,7 +386,7 @@ static struct MHD_Daemon *start(struct serve *s, int fd)
 }
 
 /* Loads the library. -1: it cannot do what they ask for. */
-static int load(const struct serve_guard *guard, struct error *err)
+static int load_microhttpd(const struct serve_guard *guard, struct error *err)
 {
     const char *why = microhttpd_load();
     if (why)
@@ -405,7 +405,7 @@ struct serve *serve_open(const char *address, const struct serve_guard *guard,
     int fd = open_socket(address, guard, err);
     if (fd < 0)
         return NULL;
-    const bool loaded = !load(guard, err);
+    const bool loaded = !load_microhttpd(guard, err);
     struct serve *s = loaded ? calloc(1, sizeof *s) : NULL;
     if (loaded && !s)
         error_memory(err);
@@ -416,7 +416,7 @@ struct serve *serve_open(const char *address, const struct serve_guard *guard,
     }
     s->owner = *owner;
     s->guard = *guard;
-    s->daemon = start(s, fd);
+    s->daemon = start_listening(s, fd);
     const union mhd_info *info =
         s->daemon ? (const void *)mhd.get_daemon_info(s->daemon, HTTPD_DAEMON_INFO_EPOLL_FD) : NULL;
     if (!info) {

@@ -6,7 +6,7 @@
 #include <strings.h>
 
 /* Looks at every character of the token, whatever the first that differs. */
-static bool same(const char *token, const char *given)
+static bool same_token(const char *token, const char *given)
 {
     const size_t length = strlen(token), all = strlen(given);
     volatile unsigned char differs = length != all;
@@ -56,11 +56,11 @@ bool token_accepts(const char *token, const char *authorization)
 {
     const char *given = behind(authorization, "Bearer");
     if (given)
-        return same(token, given);
+        return same_token(token, given);
     given = behind(authorization, "Basic");
     char *decoded = given ? decode64(given) : NULL;
     const char *password = decoded ? strchr(decoded, ':') : NULL;
-    const bool accepted = password && same(token, password + 1);
+    const bool accepted = password && same_token(token, password + 1);
     if (decoded)
         explicit_bzero(decoded, strlen(decoded));
     free(decoded);

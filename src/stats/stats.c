@@ -18,13 +18,13 @@ enum { EXACT = 40 };
 #define TAIL   ((1 - STATS_CONFIDENCE) / 2)
 #define NORMAL 2.5758293035489004 /* its point for TAIL */
 
-static int ascending(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static double middle(const double *sorted, size_t n)
+static double median_of_sorted(const double *sorted, size_t n)
 {
     if (!n)
         return 0;
@@ -38,8 +38,8 @@ double stats_median(const double *values, size_t n)
         return NAN;
     if (n)
         memcpy(sorted, values, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, ascending);
-    double m = middle(sorted, n);
+    qsort(sorted, n, sizeof *sorted, compare_doubles);
+    double m = median_of_sorted(sorted, n);
     free(sorted);
     return m;
 }
@@ -109,14 +109,15 @@ static double student(double freedom)
     return freedom < (double)(n + 1) ? points[(size_t)freedom - 1] : NORMAL + 5.3 / freedom;
 }
 
-static struct stats_ratio finish(double middle, double low, double high, enum stats_method method)
+static struct stats_ratio make_ratio(double middle, double low, double high,
+                                     enum stats_method method)
 {
     struct stats_ratio r = {exp(middle), exp(low), exp(high), method, false};
     r.differs = (r.low > 1 || r.high < 1) && fabs(r.ratio - 1) > STATS_MATTERS;
     return r;
 }
 
-static void moments(const double *x, size_t n, double *mean, double *variance)
+static void mean_and_variance(const double *x, size_t n, double *mean, double *variance)
 {
     double sum = 0, squares = 0;
     for (size_t i = 0; i < n; i++)
@@ -130,8 +131,8 @@ static void moments(const double *x, size_t n, double *mean, double *variance)
 /* Sorts `all`; c of its ends are left out. */
 static struct stats_ratio by_ranks(double *all, size_t count, size_t c)
 {
-    qsort(all, count, sizeof *all, ascending);
-    return finish(middle(all, count), all[c - 1], all[count - c], STATS_RANKS);
+    qsort(all, count, sizeof *all, compare_doubles);
+    return make_ratio(median_of_sorted(all, count), all[c - 1], all[count - c], STATS_RANKS);
 }
 
 /* The logarithms of n positive numbers; NULL when one is not, or without memory. */
@@ -161,9 +162,9 @@ static struct stats_ratio paired(double *d, size_t n)
         return r;
     }
     double mean, variance;
-    moments(d, n, &mean, &variance);
+    mean_and_variance(d, n, &mean, &variance);
     double reach = student((double)(n - 1)) * sqrt(variance / (double)n);
-    return finish(mean, mean - reach, mean + reach, STATS_STUDENT);
+    return make_ratio(mean, mean - reach, mean + reach, STATS_STUDENT);
 }
 
 struct stats_ratio stats_paired(const double *x, const double *y, size_t n)
@@ -209,8 +210,8 @@ struct stats_difference stats_difference_of(const struct stats_moments *x,
 struct stats_difference stats_difference(const double *x, size_t n, const double *y, size_t m)
 {
     struct stats_moments of_x = {.count = n}, of_y = {.count = m};
-    moments(x, n, &of_x.mean, &of_x.variance);
-    moments(y, m, &of_y.mean, &of_y.variance);
+    mean_and_variance(x, n, &of_x.mean, &of_x.variance);
+    mean_and_variance(y, m, &of_y.mean, &of_y.variance);
     return stats_difference_of(&of_x, &of_y);
 }
 
@@ -227,10 +228,10 @@ static struct stats_ratio unpaired(const double *a, size_t n, const double *b, s
         return r;
     }
     double mean_a, mean_b, var_a, var_b;
-    moments(a, n, &mean_a, &var_a);
-    moments(b, m, &mean_b, &var_b);
+    mean_and_variance(a, n, &mean_a, &var_a);
+    mean_and_variance(b, m, &mean_b, &var_b);
     double mean = mean_a - mean_b, reach = welch_reach(var_a / (double)n, n, var_b / (double)m, m);
-    return finish(mean, mean - reach, mean + reach, STATS_STUDENT);
+    return make_ratio(mean, mean - reach, mean + reach, STATS_STUDENT);
 }
 
 struct stats_ratio stats_unpaired(const double *x, size_t n, const double *y, size_t m)

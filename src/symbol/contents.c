@@ -8,7 +8,7 @@
 
 enum { PIECE_BYTES = 64 << 10, PIECES = 128 };
 
-static uint64_t mix(uint64_t sum, uint64_t word)
+static uint64_t mix_word(uint64_t sum, uint64_t word)
 {
     sum = (sum ^ word) * 0x9e3779b97f4a7c15u;
     return sum ^ sum >> 32;
@@ -19,7 +19,7 @@ uint64_t contents_sum(int fd, uint64_t bytes)
     uint8_t piece[PIECE_BYTES];
     const uint64_t whole = (uint64_t)PIECE_BYTES * PIECES,
                    pieces = bytes > whole ? PIECES : (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
-    uint64_t sum = mix(0, bytes);
+    uint64_t sum = mix_word(0, bytes);
     for (uint64_t i = 0; i < pieces; i++) {
         const uint64_t at = bytes > whole ? (bytes - PIECE_BYTES) / (PIECES - 1) * i
                                           : i * PIECE_BYTES,
@@ -32,7 +32,7 @@ uint64_t contents_sum(int fd, uint64_t bytes)
         for (size_t k = 0; k < words; k++) {
             uint64_t word;
             memcpy(&word, piece + k * 8, 8);
-            sum = mix(sum, word);
+            sum = mix_word(sum, word);
         }
     }
     return sum ? sum : 1;

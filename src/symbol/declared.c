@@ -67,7 +67,7 @@ static void write_type(Dwarf_Die *variable, char text[TYPE_ROOM])
 }
 
 /* The fixed address of a variable; false: it has none. */
-static bool address_of(Dwarf_Die *die, uint64_t *address)
+static bool variable_address(Dwarf_Die *die, uint64_t *address)
 {
     Dwarf_Attribute attribute;
     Dwarf_Op *op;
@@ -84,13 +84,13 @@ static bool address_of(Dwarf_Die *die, uint64_t *address)
            !dwarf_formaddr(&result, address);
 }
 
-static void add(struct walking *w, Dwarf_Die *die)
+static void add_variable(struct walking *w, Dwarf_Die *die)
 {
     struct declarations *d = w->d;
     struct declared found = {0};
     char type[TYPE_ROOM];
     int line = 0;
-    if (!address_of(die, &found.address))
+    if (!variable_address(die, &found.address))
         return;
     const char *file = dwarf_decl_file(die);
     write_type(die, type);
@@ -117,7 +117,7 @@ static void walk_unit(struct walking *w, Dwarf_Die *unit)
     while (depth >= 0 && !w->failed && w->steps++ < STEPS_MAX) {
         const int tag = dwarf_tag(&path[depth]);
         if (tag == DW_TAG_variable)
-            add(w, &path[depth]);
+            add_variable(w, &path[depth]);
         if (depth + 1 < DEPTH_MAX && may_hold_variables(tag) &&
             !dwarf_child(&path[depth], &path[depth + 1])) {
             depth++;
@@ -128,7 +128,7 @@ static void walk_unit(struct walking *w, Dwarf_Die *unit)
     }
 }
 
-static int by_address(const void *a, const void *b)
+static int compare_variable_addresses(const void *a, const void *b)
 {
     const struct declared *x = a, *y = b;
     if (x->address != y->address)
@@ -152,7 +152,7 @@ int declarations_read(struct declarations *d, int fd)
     if (dwarf)
         dwarf_end(dwarf);
     if (d->count > 1)
-        qsort(d->at, d->count, sizeof *d->at, by_address);
+        qsort(d->at, d->count, sizeof *d->at, compare_variable_addresses);
     if (w.failed)
         declarations_release(d);
     return w.failed ? -1 : 0;

@@ -36,7 +36,7 @@ struct text {
     jmp_buf out;
 };
 
-static void append(const char *bytes, size_t size_bytes, void *opaque)
+static void append_demangled(const char *bytes, size_t size_bytes, void *opaque)
 {
     struct text *t = opaque;
     if (size_bytes == 0)
@@ -61,13 +61,13 @@ static void append(const char *bytes, size_t size_bytes, void *opaque)
 typedef int (*demangler)(const char *name, int options, demangle_callbackref callback,
                          void *opaque);
 
-static char *run(demangler with, const char *name, int options)
+static char *run_demangler(demangler with, const char *name, int options)
 {
     struct text *t = calloc(1, sizeof *t); /* not on the stack: it is changed before a longjmp */
     char *result = NULL;
     if (!t)
         return NULL;
-    if (setjmp(t->out) == 0 && with(name, options, append, t) && t->used) {
+    if (setjmp(t->out) == 0 && with(name, options, append_demangled, t) && t->used) {
         result = t->bytes;
         t->bytes = NULL;
     }
@@ -133,8 +133,9 @@ static char *demangle_cxx(const char *name, size_t length)
     int options = DMGL_PARAMS | DMGL_ANSI;
     if (length > PLAIN_NAME_BYTES_MAX)
         options |= DMGL_NO_RECURSE_LIMIT;
-    return packs_are_bounded(name, length, options) ? run(cplus_demangle_v3_callback, name, options)
-                                                    : NULL;
+    return packs_are_bounded(name, length, options)
+               ? run_demangler(cplus_demangle_v3_callback, name, options)
+               : NULL;
 }
 
 /* ------------------------------------------------------------------ D */
@@ -196,16 +197,18 @@ char *symbol_demangle(const char *name)
         return NULL;
     switch (name[1]) {
     case 'R':
-        return rust_work_is_bounded(name, length) ? run(rust_demangle_callback, name, options)
-                                                  : NULL;
+        return rust_work_is_bounded(name, length)
+                   ? run_demangler(rust_demangle_callback, name, options)
+                   : NULL;
     case 'D': return demangle_d(name, length);
     case 'Z':
         if (name[2] == 'N')
-            text = run(rust_demangle_callback, name, options);
+            text = run_demangler(rust_demangle_callback, name, options);
         if (!text)
             text = demangle_cxx(name, length);
         return text;
-    case 'G': /* _GLOBAL__I_a and the like */ return run(cplus_demangle_v3_callback, name, options);
+    case 'G': /* _GLOBAL__I_a and the like */
+        return run_demangler(cplus_demangle_v3_callback, name, options);
     default: return NULL;
     }
 }

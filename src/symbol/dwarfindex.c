@@ -215,7 +215,7 @@ static bool unit_die(struct dwarf_index *x, const struct unit *u, Dwarf_Die *ske
 
 /* ------------------------------------------------------------------ functions of a unit */
 
-static int add_function(struct dwarf_index *x, struct unit *u, Dwarf_Die *die)
+static int add_dwarf_function(struct dwarf_index *x, struct unit *u, Dwarf_Die *die)
 {
     enum { FUNCTION_RANGES_MAX = 1 << 12 };
     long found = add_ranges(&u->map, die, u->functions, FUNCTION_RANGES_MAX);
@@ -250,7 +250,7 @@ static int scan_functions(struct dwarf_index *x, struct unit *u, Dwarf_Die *pare
         bool descend = false;
         switch (dwarf_tag(&die)) {
         case DW_TAG_subprogram:
-            if (add_function(x, u, &die) != 0)
+            if (add_dwarf_function(x, u, &die) != 0)
                 return -1;
             descend = deep;
             break;
@@ -409,7 +409,7 @@ static int scan_scopes(struct dwarf_index *x, struct unit *u, Dwarf_Die *parent_
     return 0;
 }
 
-static void append_name(struct dwarf_answer *a, const char *text)
+static void append_answer_name(struct dwarf_answer *a, const char *text)
 {
     size_t n = strlen(text);
     if (n >= sizeof a->text - a->text_bytes)
@@ -481,10 +481,10 @@ static void qualify(struct dwarf_index *x, struct unit *of, Dwarf_Die function,
             name = tag == DW_TAG_namespace                  ? "(anonymous namespace)"
                    : strcmp(frame->name, "operator()") == 0 ? "{lambda}"
                                                             : "(unnamed)";
-        append_name(a, name);
-        append_name(a, "::");
+        append_answer_name(a, name);
+        append_answer_name(a, "::");
     }
-    append_name(a, frame->name);
+    append_answer_name(a, frame->name);
     a->text[a->text_bytes++] = '\0';
     if (a->text_bytes < sizeof a->text) /* else it was cut */
         frame->name = begin;

@@ -21,7 +21,7 @@ struct candidates {
     size_t count, room;
 };
 
-static int add(struct candidates *c, struct candidate one)
+static int add_name_candidate(struct candidates *c, struct candidate one)
 {
     if (!ARRAY_ROOM(c->at, c->count + 1, c->room))
         return -1;
@@ -37,7 +37,7 @@ static unsigned underscores(const char *text)
     return n;
 }
 
-static unsigned rank_of(const GElf_Sym *sym, const char *text, bool is_plt)
+static unsigned rank_symbol(const GElf_Sym *sym, const char *text, bool is_plt)
 {
     unsigned type = GELF_ST_TYPE(sym->st_info), bind = GELF_ST_BIND(sym->st_info);
     unsigned rank = type == STT_NOTYPE ? 0 : 1;
@@ -49,7 +49,7 @@ static unsigned rank_of(const GElf_Sym *sym, const char *text, bool is_plt)
 }
 
 /* By address, the best first. */
-static int compare(const void *a, const void *b)
+static int compare_candidates(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
     if (x->lo != y->lo)
@@ -97,8 +97,8 @@ static int collect_symbols(struct candidates *c, Dwfl_Module *module)
                                 .size = sym.st_size,
                                 .limit = limit,
                                 .text = text,
-                                .rank = rank_of(&sym, text, false)};
-        if (add(c, one) != 0)
+                                .rank = rank_symbol(&sym, text, false)};
+        if (add_name_candidate(c, one) != 0)
             return -1;
     }
     return 0;
@@ -163,14 +163,14 @@ static int collect_stubs(struct candidates *c, Dwfl_Module *module)
                                 .limit = at + STUB_BYTES,
                                 .text = text,
                                 .is_plt = true,
-                                .rank = rank_of(&sym, text, true)};
-        if (add(c, one) != 0)
+                                .rank = rank_symbol(&sym, text, true)};
+        if (add_name_candidate(c, one) != 0)
             return -1;
     }
     return 0;
 }
 
-static int put(struct elf_names *names, const struct candidate *one, uint64_t hi)
+static int put_name_range(struct elf_names *names, const struct candidate *one, uint64_t hi)
 {
     if (names->count == UINT32_MAX)
         return 0;
@@ -192,7 +192,7 @@ int elf_names_build(struct elf_names *names, Dwfl_Module *module)
     if (collect_symbols(&c, module) != 0 || collect_stubs(&c, module) != 0)
         goto out;
     if (c.count)
-        qsort(c.at, c.count, sizeof *c.at, compare);
+        qsort(c.at, c.count, sizeof *c.at, compare_candidates);
     for (size_t i = 0, next; i < c.count; i = next) {
         const struct candidate *one = &c.at[i];
         for (next = i + 1; next < c.count && c.at[next].lo == one->lo;)
@@ -209,7 +209,7 @@ int elf_names_build(struct elf_names *names, Dwfl_Module *module)
             if (next < c.count && c.at[next].lo < hi)
                 hi = c.at[next].lo;
         }
-        if (put(names, one, hi) != 0)
+        if (put_name_range(names, one, hi) != 0)
             goto out;
     }
     rc = interval_flatten(&names->ranges);

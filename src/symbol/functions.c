@@ -36,8 +36,8 @@ static bool file_offset(Elf *elf, uint64_t address, uint64_t *offset)
 }
 
 /* The name is kept as an offset into the text until the list is complete, as the text moves. */
-static void put(struct reading *r, const char *name, const GElf_Sym *symbol, uint64_t offset,
-                bool exported, bool data)
+static void put_function(struct reading *r, const char *name, const GElf_Sym *symbol,
+                         uint64_t offset, bool exported, bool data)
 {
     struct functions *f = r->f;
     size_t length = strcspn(name, "@");
@@ -84,11 +84,11 @@ static void read_table(struct reading *r, Elf *elf, Elf_Scn *section, const GElf
         uint64_t offset = 0;
         if (!name || !*name || (!file_offset(r->main, s.st_value, &offset) && !is_data))
             continue;
-        put(r, name, &s, offset, header->sh_type == SHT_DYNSYM, is_data);
+        put_function(r, name, &s, offset, header->sh_type == SHT_DYNSYM, is_data);
     }
 }
 
-static bool read_tables(struct reading *r, Elf *elf, unsigned type)
+static bool read_symbol_tables(struct reading *r, Elf *elf, unsigned type)
 {
     Elf_Scn *section = NULL;
     bool found = false;
@@ -113,7 +113,7 @@ static void read_debug(struct reading *r, const char *path)
     if (locate_debug(&locate, r->main, path, &debug, &notes) == 0 && debug.fd >= 0) {
         Elf *elf = elf_begin(debug.fd, ELF_C_READ_MMAP, NULL);
         if (elf)
-            read_tables(r, elf, SHT_SYMTAB);
+            read_symbol_tables(r, elf, SHT_SYMTAB);
         elf_end(elf);
         close(debug.fd);
         free(debug.path);
@@ -121,7 +121,7 @@ static void read_debug(struct reading *r, const char *path)
     locate_done(&locate);
 }
 
-static int by_offset(const void *a, const void *b)
+static int compare_function_offsets(const void *a, const void *b)
 {
     const struct function *x = a, *y = b;
     if (x->data != y->data)
@@ -164,8 +164,8 @@ int functions_read(const char *path, unsigned which, struct functions *f, struct
     if (!r.main)
         return -1;
     if (which & FUNCTIONS_EXPORTED)
-        read_tables(&r, r.main, SHT_DYNSYM);
-    if (which & FUNCTIONS_LOCAL && !read_tables(&r, r.main, SHT_SYMTAB) &&
+        read_symbol_tables(&r, r.main, SHT_DYNSYM);
+    if (which & FUNCTIONS_LOCAL && !read_symbol_tables(&r, r.main, SHT_SYMTAB) &&
         !(which & FUNCTIONS_ALONE))
         read_debug(&r, path);
     elf_end(r.main);
@@ -177,7 +177,7 @@ int functions_read(const char *path, unsigned which, struct functions *f, struct
     for (size_t i = 0; i < f->count; i++)
         f->at[i].name = f->text + (size_t)f->at[i].name;
     if (f->count)
-        qsort(f->at, f->count, sizeof *f->at, by_offset);
+        qsort(f->at, f->count, sizeof *f->at, compare_function_offsets);
     return 0;
 }
 

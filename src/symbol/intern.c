@@ -30,7 +30,7 @@ uint64_t intern_hash(const void *bytes, size_t size_bytes, uint64_t seed)
     return h ^ (h >> 29);
 }
 
-static void *take(struct intern *in, size_t size_bytes, size_t align)
+static void *intern_take_room(struct intern *in, size_t size_bytes, size_t align)
 {
     struct intern_block *b = in->block;
     size_t at = b ? (b->used + align - 1) & ~(align - 1) : 0;
@@ -60,11 +60,11 @@ static void *take(struct intern *in, size_t size_bytes, size_t align)
 
 void *intern_memory(struct intern *in, size_t size_bytes)
 {
-    void *p = take(in, size_bytes, alignof(max_align_t));
+    void *p = intern_take_room(in, size_bytes, alignof(max_align_t));
     return p ? memset(p, 0, size_bytes) : NULL;
 }
 
-static int grow(struct intern *in)
+static int intern_grow(struct intern *in)
 {
     size_t slots = in->slots ? in->slots * 2 : 1024;
     const char **slot = calloc(slots, sizeof *slot);
@@ -87,14 +87,14 @@ static int grow(struct intern *in)
 
 const char *intern_string(struct intern *in, const char *text)
 {
-    if (!text || (in->used * 4 >= in->slots * 3 && grow(in) != 0))
+    if (!text || (in->used * 4 >= in->slots * 3 && intern_grow(in) != 0))
         return NULL;
     size_t length = strlen(text);
     size_t i = intern_hash(text, length, 0) & (in->slots - 1);
     for (; in->slot[i]; i = (i + 1) & (in->slots - 1))
         if (strcmp(in->slot[i], text) == 0)
             return in->slot[i];
-    char *copy = take(in, length + 1, 1);
+    char *copy = intern_take_room(in, length + 1, 1);
     if (!copy)
         return NULL;
     memcpy(copy, text, length + 1);

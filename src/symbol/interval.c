@@ -21,7 +21,7 @@ struct sortable {
     uint32_t order;
 };
 
-static int compare(const void *a, const void *b)
+static int compare_intervals(const void *a, const void *b)
 {
     const struct sortable *x = a, *y = b;
     if (x->range.lo != y->range.lo)
@@ -31,7 +31,7 @@ static int compare(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static int emit(struct interval_map *out, uint64_t lo, uint64_t hi, uint32_t value)
+static int emit_interval(struct interval_map *out, uint64_t lo, uint64_t hi, uint32_t value)
 {
     if (lo >= hi)
         return 0;
@@ -65,20 +65,20 @@ int interval_flatten(struct interval_map *m)
         goto fail;
     for (size_t i = 0; i < n; i++)
         sorted[i] = (struct sortable){m->at[i], (uint32_t)i};
-    qsort(sorted, n, sizeof *sorted, compare);
+    qsort(sorted, n, sizeof *sorted, compare_intervals);
 
     for (size_t i = 0; i <= n; i++) {
         uint64_t next = i < n ? sorted[i].range.lo : UINT64_MAX;
         while (depth && sorted[stack[depth - 1]].range.hi <= next) {
             const struct interval *top = &sorted[stack[--depth]].range;
-            if (emit(&out, done, top->hi, top->value) != 0)
+            if (emit_interval(&out, done, top->hi, top->value) != 0)
                 goto fail;
             if (top->hi > done)
                 done = top->hi;
         }
         if (i == n)
             break;
-        if (depth && emit(&out, done, next, sorted[stack[depth - 1]].range.value) != 0)
+        if (depth && emit_interval(&out, done, next, sorted[stack[depth - 1]].range.value) != 0)
             goto fail;
         done = next;
         stack[depth++] = (uint32_t)i;

@@ -36,7 +36,7 @@ void locate_note(struct locate_notes *notes, const char *format, ...)
 
 /* ------------------------------------------------------------------ set up and take down */
 
-static char *join(const char *a, const char *b)
+static char *join_texts(const char *a, const char *b)
 {
     char *out = NULL;
     return asprintf(&out, "%s%s", a, b) < 0 ? NULL : out;
@@ -59,7 +59,7 @@ int locate_init(struct locate *l, const struct symbol_options *options)
             return -1;
     }
     if (!from) {
-        if (l->sysroot && (rooted = join(l->sysroot, DEFAULT_DIR)))
+        if (l->sysroot && (rooted = join_texts(l->sysroot, DEFAULT_DIR)))
             own[n++] = rooted;
         own[n] = DEFAULT_DIR;
         from = own;
@@ -158,7 +158,7 @@ void locate_done(struct locate *l)
 
 /* ------------------------------------------------------------------ is it the right file? */
 
-static void hex(char *out, size_t room, const uint8_t *id, size_t id_bytes)
+static void write_id_hex(char *out, size_t room, const uint8_t *id, size_t id_bytes)
 {
     size_t n = 0;
     for (size_t i = 0; i < id_bytes && n + 3 <= room; i++)
@@ -166,14 +166,14 @@ static void hex(char *out, size_t room, const uint8_t *id, size_t id_bytes)
     out[n] = '\0';
 }
 
-static int open_file(const char *path)
+static int open_regular_file(const char *path)
 {
     struct error ignored;
     return program_open(path, &ignored);
 }
 
 /* The file was found. Takes over fd. */
-static int take(int fd, const char *path, struct located *out, struct locate_notes *notes)
+static int take_located(int fd, const char *path, struct located *out, struct locate_notes *notes)
 {
     struct error err;
     fd = program_to_map(fd, &err);
@@ -201,7 +201,7 @@ static enum verdict check_id(int fd, const uint8_t *id, size_t id_bytes, char fo
     if (elf && elf_kind(elf) == ELF_K_ELF) {
         ssize_t n = dwelf_elf_gnu_build_id(elf, &bits);
         if (n > 0 && n <= LOCATE_ID_BYTES_MAX) {
-            hex(found, 129, bits, (size_t)n);
+            write_id_hex(found, 129, bits, (size_t)n);
             verdict = (size_t)n == id_bytes && memcmp(bits, id, id_bytes) == 0 ? SAME : DIFFERENT;
         } else {
             verdict = UNKNOWN;
@@ -217,13 +217,13 @@ static int take_by_id(const char *path, const uint8_t *id, size_t id_bytes, stru
                       struct locate_notes *notes)
 {
     char found[129], wanted[129];
-    int fd = open_file(path);
+    int fd = open_regular_file(path);
     if (fd < 0)
         return -1;
     enum verdict verdict = check_id(fd, id, id_bytes, found);
     if (verdict == SAME)
-        return take(fd, path, out, notes);
-    hex(wanted, sizeof wanted, id, id_bytes);
+        return take_located(fd, path, out, notes);
+    write_id_hex(wanted, sizeof wanted, id, id_bytes);
     if (verdict == NOT_ELF)
         locate_note(notes, "%s is not an ELF file", path);
     else
@@ -240,7 +240,7 @@ static int take_from_id_dirs(struct locate *l, const uint8_t *id, size_t id_byte
     char text[2 * LOCATE_ID_BYTES_MAX + 1];
     if (id_bytes < 2 || id_bytes > LOCATE_ID_BYTES_MAX)
         return -1;
-    hex(text, sizeof text, id, id_bytes);
+    write_id_hex(text, sizeof text, id, id_bytes);
     for (size_t i = 0; l->dir[i]; i++) {
         char *path = NULL;
         if (asprintf(&path, "%s/.build-id/%.2s/%s%s", l->dir[i], text, text + 2, suffix) < 0)
@@ -293,13 +293,13 @@ static bool is_unchanged(int fd, const char *path, const struct symbol_module *m
     return same_time;
 }
 
-static int take_module(const char *path, const struct symbol_module *m, struct located *out,
-                       struct locate_notes *notes)
+static int take_located_module(const char *path, const struct symbol_module *m, struct located *out,
+                               struct locate_notes *notes)
 {
     char found[129];
     if (m->build_id && m->build_id_bytes)
         return take_by_id(path, m->build_id, m->build_id_bytes, out, notes);
-    int fd = open_file(path);
+    int fd = open_regular_file(path);
     if (fd < 0)
         return -1;
     if (check_id(fd, NULL, 0, found) == NOT_ELF) {
@@ -311,7 +311,7 @@ static int take_module(const char *path, const struct symbol_module *m, struct l
         close(fd);
         return -1;
     }
-    return take(fd, path, out, notes);
+    return take_located(fd, path, out, notes);
 }
 
 /* Of a process that still has the module mapped, the kernel has the file, also when its path leads
@@ -327,17 +327,17 @@ static int take_from_process(uint32_t pid, const char *path, const struct symbol
     if (!pid || (!(m->build_id && m->build_id_bytes) && !m->file_bytes))
         return -1;
     snprintf(place, sizeof place, "/proc/%u/exe", pid);
-    int rc = take_module(place, m, out, &ignored);
+    int rc = take_located_module(place, m, out, &ignored);
     if (rc) {
         snprintf(place, sizeof place, "/proc/%u/root%s", pid, path);
-        rc = take_module(place, m, out, &ignored);
+        rc = take_located_module(place, m, out, &ignored);
     }
     if (rc && proc_maps_open(&maps, (pid_t)pid)) {
         while (rc && proc_maps_next(&maps, &mapping))
             if (mapping.inode && mapping.start == m->start) {
                 snprintf(place, sizeof place, "/proc/%u/map_files/%llx-%llx", pid,
                          (unsigned long long)mapping.start, (unsigned long long)mapping.end);
-                rc = take_module(place, m, out, &ignored);
+                rc = take_located_module(place, m, out, &ignored);
                 break;
             }
         proc_maps_close(&maps);
@@ -361,7 +361,7 @@ static int take_held(const struct locate *l, const char *path, const struct symb
         return -1;
     for (unsigned n = 0; rc && (fd = l->held(l->held_arg, path, n)) >= 0; n++) {
         snprintf(place, sizeof place, "/proc/self/fd/%d", fd);
-        rc = take_module(place, m, out, &ignored);
+        rc = take_located_module(place, m, out, &ignored);
     }
     char *own = rc ? NULL : strdup(path);
     if (own) {
@@ -381,13 +381,13 @@ int locate_module(struct locate *l, const struct symbol_module *m, uint32_t pid,
     if (path) {
         path_take_deleted(path);
         if (l->sysroot) {
-            char *rooted = join(l->sysroot, path);
-            if (rooted && take_module(rooted, m, out, notes) == 0)
+            char *rooted = join_texts(l->sysroot, path);
+            if (rooted && take_located_module(rooted, m, out, notes) == 0)
                 goto found;
             if (rooted && access(rooted, R_OK) != 0)
                 locate_note(notes, "%s: %s", rooted, strerror(errno));
             free(rooted);
-            if (has_id && take_module(path, m, out, notes) == 0)
+            if (has_id && take_located_module(path, m, out, notes) == 0)
                 goto found_plain;
             goto by_id;
         found:
@@ -396,7 +396,7 @@ int locate_module(struct locate *l, const struct symbol_module *m, uint32_t pid,
             free(path);
             return 0;
         }
-        if (take_module(path, m, out, notes) == 0) {
+        if (take_located_module(path, m, out, notes) == 0) {
             free(path);
             return 0;
         }
@@ -409,7 +409,7 @@ int locate_module(struct locate *l, const struct symbol_module *m, uint32_t pid,
     by_id:
         /* A tree of debug directories may hold the whole file under its own path. */
         for (size_t i = 0; has_id && l->dir[i]; i++) {
-            char *copy = join(l->dir[i], path);
+            char *copy = join_texts(l->dir[i], path);
             int rc = copy ? take_by_id(copy, m->build_id, m->build_id_bytes, out, notes) : -1;
             free(copy);
             if (rc == 0) {
@@ -488,7 +488,7 @@ static int take_by_link(const char *path, const char *not_path, const uint8_t *i
     struct stat a, b;
     char found[129];
     uint32_t crc;
-    int fd = open_file(path);
+    int fd = open_regular_file(path);
     if (fd < 0)
         return -1;
     if (fstat(fd, &a) == 0 && stat(not_path, &b) == 0 && a.st_dev == b.st_dev &&
@@ -514,7 +514,7 @@ static int take_by_link(const char *path, const char *not_path, const uint8_t *i
             goto no;
         }
     }
-    return take(fd, path, out, notes);
+    return take_located(fd, path, out, notes);
 no:
     close(fd);
     return -1;
@@ -589,7 +589,7 @@ static char *read_alternate_link(const char *path, uint8_t id[LOCATE_ID_BYTES_MA
 {
     char *name = NULL;
     size_t names_index;
-    int fd = open_file(path);
+    int fd = open_regular_file(path);
     Elf *elf = fd >= 0 ? elf_begin(fd, ELF_C_READ, NULL) : NULL;
     Elf_Scn *section = NULL;
 
@@ -655,7 +655,7 @@ int locate_alternate(struct locate *l, const char *path, struct located *out,
         rc = 0;
     if (rc != 0 && l->sysroot && *name == '/') {
         free(at);
-        at = join(l->sysroot, name);
+        at = join_texts(l->sysroot, name);
         if (at && take_by_id(at, id, id_bytes, out, notes) == 0)
             rc = 0;
     }

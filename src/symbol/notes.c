@@ -30,7 +30,8 @@ static const char *take_string(const char **at, const char *end)
     return start;
 }
 
-static int put(struct static_probes *p, uint64_t **bases, const char *description, size_t bytes)
+static int put_static_probe(struct static_probes *p, uint64_t **bases, const char *description,
+                            size_t bytes)
 {
     const char *at = description + sizeof(uint64_t[ADDRESSES]), *end = description + bytes;
     uint64_t address[ADDRESSES];
@@ -70,7 +71,7 @@ int static_probes_parse(const void *data, size_t bytes, struct static_probes *p,
             break;
         const char *owner = p->text + at + HEADER_BYTES, *content = owner + padded(name);
         if (type == NOTE_TYPE && name == sizeof "stapsdt" && !memcmp(owner, "stapsdt", name) &&
-            put(p, bases, content, description)) {
+            put_static_probe(p, bases, content, description)) {
             free(*bases);
             *bases = NULL;
             static_probes_release(p);
@@ -91,7 +92,7 @@ void static_probes_release(struct static_probes *p)
     *p = (struct static_probes){0};
 }
 
-static uint64_t offset_of(Elf *elf, uint64_t address)
+static uint64_t elf_offset(Elf *elf, uint64_t address)
 {
     size_t n = 0;
     GElf_Phdr p;
@@ -104,7 +105,7 @@ static uint64_t offset_of(Elf *elf, uint64_t address)
 }
 
 /* The section of that name; its address in *address. */
-static Elf_Scn *section(Elf *elf, const char *wanted, uint64_t *address)
+static Elf_Scn *find_elf_section(Elf *elf, const char *wanted, uint64_t *address)
 {
     size_t names = 0;
     Elf_Scn *s = NULL;
@@ -132,8 +133,8 @@ int static_probes_read(const char *path, struct static_probes *p, struct error *
         return -1;
     Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
     uint64_t ignored, base = 0, *bases = NULL;
-    Elf_Scn *notes = elf ? section(elf, ".note.stapsdt", &ignored) : NULL;
-    Elf_Scn *moved = elf ? section(elf, ".stapsdt.base", &base) : NULL;
+    Elf_Scn *notes = elf ? find_elf_section(elf, ".note.stapsdt", &ignored) : NULL;
+    Elf_Scn *moved = elf ? find_elf_section(elf, ".stapsdt.base", &base) : NULL;
     Elf_Data *data = notes ? elf_rawdata(notes, NULL) : NULL;
     int bad = 0;
     if (data && data->d_buf && static_probes_parse(data->d_buf, data->d_size, p, &bases))
@@ -141,9 +142,9 @@ int static_probes_read(const char *path, struct static_probes *p, struct error *
     for (size_t i = 0; i < p->count; i++) {
         uint64_t by = moved ? base - bases[i] : 0;
         p->at[i].address += by;
-        p->at[i].offset = offset_of(elf, p->at[i].address);
+        p->at[i].offset = elf_offset(elf, p->at[i].address);
         if (p->at[i].semaphore_offset)
-            p->at[i].semaphore_offset = offset_of(elf, p->at[i].semaphore_offset + by);
+            p->at[i].semaphore_offset = elf_offset(elf, p->at[i].semaphore_offset + by);
     }
     free(bases);
     elf_end(elf);

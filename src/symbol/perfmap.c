@@ -52,7 +52,7 @@ static bool skip_spaces(const char *text, size_t end, size_t *at)
 }
 
 /* Returns -1 only when out of memory. */
-static int read_line(struct perfmap *map, size_t begin, size_t end)
+static int perfmap_read_line(struct perfmap *map, size_t begin, size_t end)
 {
     uint64_t start, size;
     size_t at = begin;
@@ -77,7 +77,7 @@ static int read_line(struct perfmap *map, size_t begin, size_t end)
     return 0;
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_code_starts(const void *a, const void *b)
 {
     const struct perfmap_entry *x = a, *y = b;
     if (x->start != y->start)
@@ -89,7 +89,7 @@ static int by_start(const void *a, const void *b)
 static int index_entries(struct perfmap *map)
 {
     if (map->entries)
-        qsort(map->entry, map->entries, sizeof *map->entry, by_start);
+        qsort(map->entry, map->entries, sizeof *map->entry, compare_code_starts);
     for (size_t i = 0; i < map->entries; i++) {
         const struct perfmap_entry *e = &map->entry[i];
         if (i + 1 < map->entries && e[1].start == e->start)
@@ -109,7 +109,7 @@ int perfmap_parse(struct perfmap *map, char *bytes, size_t size_bytes)
     for (size_t at = 0; at < size_bytes;) {
         char *newline = memchr(bytes + at, '\n', size_bytes - at);
         size_t end = newline ? (size_t)(newline - bytes) : size_bytes;
-        if (read_line(map, at, end) != 0) {
+        if (perfmap_read_line(map, at, end) != 0) {
             perfmap_free(map);
             return -1;
         }

@@ -29,11 +29,11 @@ struct name {
 static void read_path(struct name *n);
 static void read_type(struct name *n);
 
-static char peek(const struct name *n) { return n->at < n->length ? n->text[n->at] : 0; }
+static char peek_name(const struct name *n) { return n->at < n->length ? n->text[n->at] : 0; }
 
 static bool eat(struct name *n, char c)
 {
-    if (n->bad || peek(n) != c)
+    if (n->bad || peek_name(n) != c)
         return false;
     n->at++;
     return true;
@@ -41,7 +41,7 @@ static bool eat(struct name *n, char c)
 
 static char next(struct name *n)
 {
-    const char c = peek(n);
+    const char c = peek_name(n);
     if (!c || ++n->steps > STEPS_MAX)
         n->bad = true;
     n->at++;
@@ -88,7 +88,7 @@ static void read_identifier(struct name *n)
     if (!is_digit(c))
         n->bad = true;
     length = (size_t)(c - '0');
-    while (!n->bad && c != '0' && is_digit(peek(n)))
+    while (!n->bad && c != '0' && is_digit(peek_name(n)))
         if ((length = length * 10 + (size_t)(next(n) - '0')) > n->length)
             n->bad = true;
     eat(n, '_');

@@ -98,7 +98,7 @@ static bool keyword(struct reader *r, const char *word)
     return true;
 }
 
-static int add(struct script_source *s, const struct reader *r)
+static int add_script(struct script_source *s, const struct reader *r)
 {
     struct buffer name = {0};
     for (unsigned i = 0; i < r->scopes; i++) {
@@ -141,7 +141,7 @@ static int read_definitions(struct script_source *s, const char *text)
                    text[r.at + n] < 0)
                 n++;
             r.scope[r.scopes++] = (struct scope){indent, is_class, r.at, n};
-            if (add(s, &r))
+            if (add_script(s, &r))
                 return -1;
         }
         skip_statement(&r);
@@ -189,7 +189,7 @@ static struct script_source *source_of(struct scripts *s, const char *path)
 }
 
 /* 0 when it is not known, or when several functions have the name. */
-static unsigned line_of(struct scripts *s, const char *path, const char *name)
+static unsigned script_line(struct scripts *s, const char *path, const char *name)
 {
     const struct script_source *source = source_of(s, path);
     size_t low = 0, high = source ? source->count : 0;
@@ -228,7 +228,7 @@ static bool python(struct scripts *s, struct intern *strings, const char *name,
         return false;
     frame->function = function;
     frame->file = file;
-    frame->line = line_of(s, file, function);
+    frame->line = script_line(s, file, function);
     frame->module = SYMBOL_PYTHON;
     return true;
 }

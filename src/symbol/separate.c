@@ -44,7 +44,7 @@ static int try_file(const struct search *s, const char *path)
 }
 
 /* DIR/.build-id/xx/yyyy.debug. */
-static int by_id(const struct search *s, const char *dir)
+static int search_by_id(const struct search *s, const char *dir)
 {
     char text[2 * ID_BYTES_MAX + 1], path[PATH_MAX];
     for (size_t i = 0; i < s->id_bytes; i++)
@@ -91,7 +91,7 @@ int separate_open(int fd, const char *path, const uint8_t *id, size_t id_bytes,
     if (place >= 0)
         close(place);
     for (size_t i = 0; found < 0 && i <= count; i++)
-        found = by_id(&s, i < count ? dirs[i] : system_dir);
+        found = search_by_id(&s, i < count ? dirs[i] : system_dir);
     snprintf(opened, sizeof opened, "/proc/self/fd/%d", fd);
     if (found >= 0 || !functions_debug_link(opened, name, sizeof name))
         return found;

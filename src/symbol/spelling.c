@@ -37,7 +37,7 @@ struct walk {
 };
 
 /* Goes over one character, or over the symbol of an operator; false at the end. */
-static bool step(struct walk *w)
+static bool walk_step(struct walk *w)
 {
     const char c = w->text[w->at];
     if (!c || w->lost)
@@ -101,7 +101,7 @@ struct spelling spelling_parts(const char *text)
         const size_t from = w.at;
         const unsigned depth = w.depth;
         group = false;
-        if (!step(&w))
+        if (!walk_step(&w))
             break;
         const char c = text[from];
         if (!depth && c == '(' && w.at == from + 1)
@@ -113,7 +113,7 @@ struct spelling spelling_parts(const char *text)
             break;
         }
         if (!depth && w.at - from >= 8 && c == 'o') { /* an operator's name may hold blanks */
-            while (text[w.at] && text[w.at] != '(' && text[w.at] != '<' && step(&w))
+            while (text[w.at] && text[w.at] != '(' && text[w.at] != '<' && walk_step(&w))
                 ;
         } else if (!depth && c == ' ')
             blank = w.at;
@@ -134,7 +134,7 @@ void spelling_path(const char *text, struct buffer *path)
     while (w.at < s.end) {
         const size_t from = w.at;
         const unsigned depth = w.depth;
-        if (!step(&w))
+        if (!walk_step(&w))
             break;
         const char c = text[from];
         if (depth || (w.depth && c != '{' && c != '('))
@@ -143,7 +143,7 @@ void spelling_path(const char *text, struct buffer *path)
             continue;
         if (w.depth) { /* a lambda or the unnamed namespace, as a whole */
             const bool keep = c == '{' || !strncmp(text + from, "(anonymous namespace)", 21);
-            while (w.depth && step(&w))
+            while (w.depth && walk_step(&w))
                 ;
             if (!keep)
                 continue;
@@ -162,17 +162,17 @@ static bool equals(const struct buffer *b, const char *text)
     return !strcmp(buffer_text(b), text);
 }
 
-static bool begins(const char *text, const char *with)
+static bool text_begins_with(const char *text, const char *with)
 {
     return !strncmp(text, with, strlen(with));
 }
 
 /* Whether argument i is `name<what>`. */
-static bool is_of(const struct buffer *argument, const char *name, const char *what)
+static bool argument_is_of(const struct buffer *argument, const char *name, const char *what)
 {
     const char *t = buffer_text(argument);
     const size_t n = strlen(name), m = strlen(what);
-    return begins(t, name) && t[n] == '<' && !strncmp(t + n + 1, what, m) &&
+    return text_begins_with(t, name) && t[n] == '<' && !strncmp(t + n + 1, what, m) &&
            !strcmp(t + n + 1 + m, ">");
 }
 
@@ -186,18 +186,18 @@ static bool is_default(const char *template, const struct buffer *argument, size
     const char *first = buffer_text(&argument[0]);
     if (!i)
         return false;
-    if (begins(buffer_text(last), "std::allocator<"))
+    if (text_begins_with(buffer_text(last), "std::allocator<"))
         return true;
     for (size_t k = 0; of_first[k]; k++)
-        if (is_of(last, of_first[k], first))
+        if (argument_is_of(last, of_first[k], first))
             return true;
     if (!strcmp(template, "std::priority_queue"))
-        return is_of(last, "std::vector", first);
+        return argument_is_of(last, "std::vector", first);
     if (!strcmp(template, "std::stack") || !strcmp(template, "std::queue"))
-        return is_of(last, "std::deque", first);
+        return argument_is_of(last, "std::deque", first);
     if (!strcmp(template, "std::_Rb_tree"))
-        return begins(buffer_text(last), "std::_Select1st<") ||
-               begins(buffer_text(last), "std::_Identity<");
+        return text_begins_with(buffer_text(last), "std::_Select1st<") ||
+               text_begins_with(buffer_text(last), "std::_Identity<");
     return false;
 }
 
@@ -205,17 +205,19 @@ static bool is_default(const char *template, const struct buffer *argument, size
 static bool is_policy(const struct buffer *argument, const char *first)
 {
     const char *t = buffer_text(argument);
-    return begins(t, "std::__detail::") || begins(t, "std::allocator<") ||
-           is_of(argument, "std::hash", first) || is_of(argument, "std::equal_to", first) ||
-           !strcmp(t, "std::hash") || !strcmp(t, "std::equal_to");
+    return text_begins_with(t, "std::__detail::") || text_begins_with(t, "std::allocator<") ||
+           argument_is_of(argument, "std::hash", first) ||
+           argument_is_of(argument, "std::equal_to", first) || !strcmp(t, "std::hash") ||
+           !strcmp(t, "std::equal_to");
 }
 
 /* Drops arguments that say nothing; returns how many are left. */
 static size_t drop_defaults(const char *template, struct buffer *argument, size_t n)
 {
-    if (!begins(template, "std::") && !begins(template, "__gnu_cxx::"))
+    if (!text_begins_with(template, "std::") && !text_begins_with(template, "__gnu_cxx::"))
         return n;
-    if (begins(template, "std::_Hash") || begins(template, "std::__detail::_Hash")) {
+    if (text_begins_with(template, "std::_Hash") ||
+        text_begins_with(template, "std::__detail::_Hash")) {
         size_t kept = 1;
         for (size_t i = 1; i < n; i++)
             if (!is_policy(&argument[i], buffer_text(&argument[0]))) {
@@ -245,7 +247,7 @@ static void alias_of(const char *template, const char *character, struct buffer 
                  {"char8_t", "u8", 2},
                  {"char16_t", "u16", 2},
                  {"char32_t", "u32", 2}};
-    if (!begins(template, "std::basic_"))
+    if (!text_begins_with(template, "std::basic_"))
         return;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t i = 0; i < kinds[k].first && !strcmp(character, kinds[k].character); i++)
@@ -292,11 +294,11 @@ static bool arguments(const char *text, size_t length, size_t *at, unsigned dept
     struct buffer argument[ARGUMENTS_MAX] = {{0}};
     struct walk w = {.text = text, .at = *at};
     size_t n = 0, from = *at + 1;
-    bool fine = step(&w);
+    bool fine = walk_step(&w);
     while (fine && w.depth && w.at < length) {
         const size_t here = w.at;
         const unsigned before = w.depth;
-        fine = step(&w);
+        fine = walk_step(&w);
         const bool ends = !w.depth, comma = before == 1 && text[here] == ',';
         if (!fine || (!ends && !comma) || (ends && here == from && !n))
             continue;
@@ -325,7 +327,7 @@ static size_t version(const char *s)
     static const char *const known[] = {
         "__cxx11::", "__1::", "__2::", "__ndk1::", "_V2::", "__n4861::", "__8::", NULL};
     for (size_t i = 0; known[i]; i++)
-        if (begins(s, known[i]))
+        if (text_begins_with(s, known[i]))
             return strlen(known[i]);
     return 0;
 }
@@ -356,7 +358,8 @@ static bool shorten(const char *text, size_t length, unsigned depth, struct buff
         } else if (i >= 2 && text[i - 1] == ':' && text[i - 2] == ':' &&
                    (skip = version(text + i)) && skip <= length - i) {
             i += skip;
-        } else if (begins(text + i, "[abi:") && (skip = strcspn(text + i, "]")) < length - i) {
+        } else if (text_begins_with(text + i, "[abi:") &&
+                   (skip = strcspn(text + i, "]")) < length - i) {
             i += skip + 1;
         } else if (text[i] == '<' && out->size_bytes > since &&
                    in_word(out->data[out->size_bytes - 1])) {
@@ -419,7 +422,7 @@ static void outline(const char *text, size_t from, size_t end, unsigned depth, b
         const size_t here = w.at;
         const unsigned before = w.depth;
         const char top = before ? w.open[before - 1] : 0;
-        if (!step(&w))
+        if (!walk_step(&w))
             break;
         const bool opens = w.depth > before && text[here] == '<' && here > from;
         const bool closes = w.depth < before && top == '<' && text[here] == '>';
@@ -442,13 +445,13 @@ static void outline(const char *text, size_t from, size_t end, unsigned depth, b
 }
 
 /* Where the next part of a qualified name begins; `end` behind the last. */
-static size_t next_part(const char *text, size_t from, size_t end)
+static size_t next_name_part(const char *text, size_t from, size_t end)
 {
     struct walk w = {.text = text, .at = from};
     while (w.at < end) {
         const unsigned depth = w.depth;
         const char c = text[w.at];
-        if (!step(&w))
+        if (!walk_step(&w))
             break;
         if (!depth && c == ':' && text[w.at] == ':')
             return w.at + 1;
@@ -459,8 +462,8 @@ static size_t next_part(const char *text, size_t from, size_t end)
 }
 
 /* Tries one outline; true when it fits. */
-static bool fits(const char *text, size_t from, size_t end, unsigned depth, bool parameters,
-                 const char *dots, size_t columns, struct buffer *out)
+static bool outline_fits(const char *text, size_t from, size_t end, unsigned depth, bool parameters,
+                         const char *dots, size_t columns, struct buffer *out)
 {
     const size_t since = out->size_bytes;
     if (from > 0)
@@ -480,15 +483,15 @@ void spelling_fit(const char *text, size_t columns, const char *dots, struct buf
         buffer_append_text(out, text);
         return;
     }
-    if (s.end && fits(text, 0, s.end, NESTED_MAX, false, dots, columns, out))
+    if (s.end && outline_fits(text, 0, s.end, NESTED_MAX, false, dots, columns, out))
         return;
     for (unsigned depth = DEPTH; depth-- > 0;)
-        if (fits(text, 0, s.end, depth, false, dots, columns, out))
+        if (outline_fits(text, 0, s.end, depth, false, dots, columns, out))
             return;
     size_t last = s.name;
-    for (size_t from = s.name; from < s.end; from = next_part(text, from, s.end)) {
+    for (size_t from = s.name; from < s.end; from = next_name_part(text, from, s.end)) {
         last = from;
-        if (from && fits(text, from, s.end, 0, false, dots, columns, out))
+        if (from && outline_fits(text, from, s.end, 0, false, dots, columns, out))
             return;
     }
     /* Not even the last part fits. */

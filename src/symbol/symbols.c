@@ -286,7 +286,7 @@ static int vdso_file(struct module *m)
     return -1;
 }
 
-static bool open_module(struct symbols *s, struct module *m)
+static bool open_symbol_module(struct symbols *s, struct module *m)
 {
     static const Dwfl_Callbacks callbacks = {.find_elf = find_elf,
                                              .find_debuginfo = find_debuginfo,
@@ -331,7 +331,7 @@ static bool open_module(struct symbols *s, struct module *m)
 }
 
 /* elfutils before 0.189, or built without zstd, finds nothing there and says so in no way. */
-static bool is_packed(struct module *m, Dwarf *dwarf)
+static bool dwarf_is_packed(struct module *m, Dwarf *dwarf)
 {
     Dwarf_Off next;
     size_t head_bytes;
@@ -348,7 +348,7 @@ static struct dwarf_index *dwarf_of(struct module *m)
         return m->dwarf;
     m->dwarf_tried = true;
     Dwarf *dwarf = dwfl_module_getdwarf(m->mod, &bias);
-    if (is_packed(m, dwarf))
+    if (dwarf_is_packed(m, dwarf))
         locate_note(&m->notes,
                     "its debug sections are compressed with zstd, which this libdw (elfutils %s) "
                     "cannot read, so no inlined functions and no lines",
@@ -366,7 +366,7 @@ static struct dwarf_index *dwarf_of(struct module *m)
     return m->dwarf;
 }
 
-static const struct elf_name *name_of(struct module *m, uint64_t address)
+static const struct elf_name *elf_name_at(struct module *m, uint64_t address)
 {
     if (!m->named) {
         m->named = true;
@@ -395,7 +395,7 @@ static size_t name_length(const char *name)
 }
 
 /* The readable form of a name from a symbol table or from DWARF, interned. */
-static const char *readable(struct symbols *s, const char *name, bool is_plt)
+static const char *readable_name(struct symbols *s, const char *name, bool is_plt)
 {
     char *plain = NULL, *text, *with_plt = NULL;
     const char *result;
@@ -420,7 +420,7 @@ static const char *readable(struct symbols *s, const char *name, bool is_plt)
 static const char *frame_name(struct symbols *s, const struct dwarf_frame *frame)
 {
     if (frame->linkage_name)
-        return readable(s, frame->linkage_name, false);
+        return readable_name(s, frame->linkage_name, false);
     return intern_string(&s->strings, frame->name);
 }
 
@@ -471,11 +471,11 @@ static int resolve(struct symbols *s, struct module *m, uint64_t address, struct
 
     memset(d, 0, sizeof *d);
     a->start = UINT64_MAX;
-    if (open_module(s, m)) {
+    if (open_symbol_module(s, m)) {
         struct dwarf_index *dwarf = s->no_inline ? NULL : dwarf_of(m);
         if (dwarf)
             dwarf_index_find(dwarf, address, d);
-        symbol = name_of(m, address);
+        symbol = elf_name_at(m, address);
         if (d->frames)
             count = d->frames;
     }
@@ -504,7 +504,7 @@ static int resolve(struct symbols *s, struct module *m, uint64_t address, struct
         symbol = NULL;
     if (symbol && (same || !outer->function || strncmp(symbol->text, "_Z", 2) == 0 ||
                    strncmp(symbol->text, "_R", 2) == 0 || strncmp(symbol->text, "_D", 2) == 0))
-        outer->function = readable(s, symbol->text, symbol->is_plt);
+        outer->function = readable_name(s, symbol->text, symbol->is_plt);
     if (symbol && a->start == UINT64_MAX)
         a->start = symbol->start;
     a->count = (uint32_t)count;
@@ -544,7 +544,7 @@ static void name_jit(struct symbols *s, struct jit *j, struct answer *a)
     a->start = start;
     if (script_frame(&s->scripts, &s->strings, name, a->frame))
         return;
-    a->frame->function = readable(s, name, false);
+    a->frame->function = readable_name(s, name, false);
     a->frame->module = "[jit]";
 }
 
@@ -622,8 +622,9 @@ static size_t copy_out(const struct answer *a, uint64_t address, struct symbol_f
 }
 
 /* With the lock held; max: 1 at least. */
-static size_t look_up(struct symbols *s, const struct symbol_module *module, uint32_t pid,
-                      uint64_t address, bool is_return, struct symbol_frame *frames, size_t max)
+static size_t look_up_address(struct symbols *s, const struct symbol_module *module, uint32_t pid,
+                              uint64_t address, bool is_return, struct symbol_frame *frames,
+                              size_t max)
 {
     struct answer found = {0};
     size_t index = 0;
@@ -663,12 +664,12 @@ size_t symbols_lookup(struct symbols *s, const struct symbol_module *module, uin
     if (max == 0)
         return 0;
     pthread_mutex_lock(&s->lock);
-    const size_t n = look_up(s, module, pid, address, is_return, frames, max);
+    const size_t n = look_up_address(s, module, pid, address, is_return, frames, max);
     pthread_mutex_unlock(&s->lock);
     return n;
 }
 
-static int by_text(const void *a, const void *b)
+static int compare_frame_texts(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -706,7 +707,7 @@ size_t symbols_problems(struct symbols *s, const char *const **text)
         problem[count] = intern_string(&s->strings, line);
         count += problem[count] != NULL;
     }
-    qsort(problem, count, sizeof *problem, by_text);
+    qsort(problem, count, sizeof *problem, compare_frame_texts);
     free(s->problem);
     s->problem = problem;
     *text = problem;

@@ -45,7 +45,7 @@ struct reading {
 };
 
 /* The file offset of an address that is in the file, else UINT64_MAX. */
-static uint64_t offset_of(const struct reading *r, uint64_t address)
+static uint64_t unwind_file_offset(const struct reading *r, uint64_t address)
 {
     for (size_t i = 0; i < r->segments; i++)
         if (address - r->segment[i].address < r->segment[i].bytes)
@@ -53,9 +53,9 @@ static uint64_t offset_of(const struct reading *r, uint64_t address)
     return UINT64_MAX;
 }
 
-static void put(struct reading *r, uint64_t address, struct unwind_row row)
+static void put_unwind_row(struct reading *r, uint64_t address, struct unwind_row row)
 {
-    row.offset = offset_of(r, address);
+    row.offset = unwind_file_offset(r, address);
     if (row.offset == UINT64_MAX || r->no_memory)
         return;
     if (r->rows) {
@@ -73,13 +73,13 @@ static void put(struct reading *r, uint64_t address, struct unwind_row row)
     r->row[r->rows++] = row;
 }
 
-static int by_offset(const void *a, const void *b)
+static int compare_row_offsets(const void *a, const void *b)
 {
     const struct unwind_row *x = a, *y = b;
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_fde_starts(const void *a, const void *b)
 {
     const struct function *x = a, *y = b;
     return (x->start > y->start) - (x->start < y->start);
@@ -89,7 +89,7 @@ static int by_start(const void *a, const void *b)
 
 /* Bytes of the file from an offset on, at most `most`; zeros where it has no data. NULL: nothing,
  * or no memory. */
-static uint8_t *read_bytes(struct reading *r, uint64_t offset, uint64_t most, size_t *count)
+static uint8_t *read_file_bytes(struct reading *r, uint64_t offset, uint64_t most, size_t *count)
 {
     struct stat st;
     if (fstat(r->fd, &st) || offset >= (uint64_t)st.st_size)
@@ -127,7 +127,7 @@ static uint8_t *read_address(struct reading *r, uint64_t address, size_t *count)
 {
     const struct segment *s = segment_at(r->data, r->datas, address);
     const uint64_t within = s ? address - s->address : 0;
-    return s ? read_bytes(r, s->offset + within, s->bytes - within, count) : NULL;
+    return s ? read_file_bytes(r, s->offset + within, s->bytes - within, count) : NULL;
 }
 
 static bool is_elf(const Elf64_Ehdr *e)
@@ -137,7 +137,7 @@ static bool is_elf(const Elf64_Ehdr *e)
 }
 
 /* *tables: of .eh_frame_hdr, where there is one. */
-static bool read_segments(struct reading *r, const Elf64_Ehdr *e, Elf64_Phdr *tables)
+static bool read_load_segments(struct reading *r, const Elf64_Ehdr *e, Elf64_Phdr *tables)
 {
     Elf64_Phdr p[PROGRAMS_MAX];
     const size_t n = e->e_phnum < PROGRAMS_MAX ? e->e_phnum : PROGRAMS_MAX;
@@ -161,7 +161,7 @@ static bool read_segments(struct reading *r, const Elf64_Ehdr *e, Elf64_Phdr *ta
 
 /* ---- where functions begin ---- */
 
-static bool add_function(struct reading *r, uint64_t start, uint64_t fde)
+static bool add_unwind_function(struct reading *r, uint64_t start, uint64_t fde)
 {
     if (r->functions >= FUNCTIONS_MOST ||
         !ARRAY_ROOM(r->function, r->functions + 1, r->function_room)) {
@@ -194,8 +194,8 @@ static void table_functions(struct reading *r, uint64_t address, const uint8_t *
     for (uint32_t i = 0; i < n; i++) {
         int32_t relative[2];
         memcpy(relative, p + 12 + (size_t)i * 8, sizeof relative);
-        if (!add_function(r, address + (uint64_t)(int64_t)relative[0],
-                          address + (uint64_t)(int64_t)relative[1]))
+        if (!add_unwind_function(r, address + (uint64_t)(int64_t)relative[0],
+                                 address + (uint64_t)(int64_t)relative[1]))
             return;
     }
 }
@@ -208,21 +208,22 @@ static uint8_t *frame_section(struct reading *r, const Elf64_Ehdr *e, uint64_t *
     if (e->e_shentsize != sizeof(Elf64_Shdr) || !e->e_shnum || e->e_shoff > INT64_MAX / 2 ||
         e->e_shstrndx >= e->e_shnum)
         return NULL;
-    uint8_t *headers = read_bytes(r, e->e_shoff, e->e_shnum * sizeof(Elf64_Shdr), &bytes),
+    uint8_t *headers = read_file_bytes(r, e->e_shoff, e->e_shnum * sizeof(Elf64_Shdr), &bytes),
             *names = NULL, *found = NULL;
     Elf64_Shdr s;
     const size_t n = headers ? bytes / sizeof s : 0;
     if (e->e_shstrndx < n) {
         memcpy(&s, headers + e->e_shstrndx * sizeof s, sizeof s);
-        names = s.sh_offset <= INT64_MAX / 2 ? read_bytes(r, s.sh_offset, s.sh_size, &names_bytes)
-                                             : NULL;
+        names = s.sh_offset <= INT64_MAX / 2
+                    ? read_file_bytes(r, s.sh_offset, s.sh_size, &names_bytes)
+                    : NULL;
     }
     for (size_t i = 0; names && i < n && !found; i++) {
         memcpy(&s, headers + i * sizeof s, sizeof s);
         if (s.sh_name < names_bytes && !strcmp((const char *)names + s.sh_name, ".eh_frame") &&
             s.sh_offset <= INT64_MAX / 2 && s.sh_type != SHT_NOBITS) {
             *address = s.sh_addr;
-            found = read_bytes(r, s.sh_offset, s.sh_size, count);
+            found = read_file_bytes(r, s.sh_offset, s.sh_size, count);
         }
     }
     free(names);
@@ -232,7 +233,7 @@ static uint8_t *frame_section(struct reading *r, const Elf64_Ehdr *e, uint64_t *
 
 static void take_row(void *arg, uint64_t address, const struct unwind_row *row)
 {
-    put(arg, address, *row);
+    put_unwind_row(arg, address, *row);
 }
 
 static uint64_t segment_end(const struct reading *r, uint64_t address)
@@ -242,15 +243,15 @@ static uint64_t segment_end(const struct reading *r, uint64_t address)
 }
 
 /* The tables; NULL: there are none. */
-static uint8_t *read_tables(struct reading *r, const Elf64_Ehdr *e, const Elf64_Phdr *tables,
-                            struct callframes *c)
+static uint8_t *read_unwind_tables(struct reading *r, const Elf64_Ehdr *e, const Elf64_Phdr *tables,
+                                   struct callframes *c)
 {
     uint64_t address = 0;
     size_t count = 0;
     uint8_t *frames;
     if (tables->p_filesz) {
         uint8_t *header = tables->p_offset <= INT64_MAX / 2
-                              ? read_bytes(r, tables->p_offset, tables->p_filesz, &count)
+                              ? read_file_bytes(r, tables->p_offset, tables->p_filesz, &count)
                               : NULL;
         if (header)
             table_functions(r, tables->p_vaddr, header, count, &address);
@@ -265,19 +266,20 @@ static uint8_t *read_tables(struct reading *r, const Elf64_Ehdr *e, const Elf64_
         return NULL;
     callframes_begin(c, frames, count, address);
     uint64_t start, fde;
-    for (size_t at = 0; callframes_next(c, &at, &start, &fde) && add_function(r, start, fde);)
+    for (size_t at = 0;
+         callframes_next(c, &at, &start, &fde) && add_unwind_function(r, start, fde);)
         ;
     return frames;
 }
 
-static void read_all(struct reading *r, const Elf64_Ehdr *e, const Elf64_Phdr *tables)
+static void read_all_frames(struct reading *r, const Elf64_Ehdr *e, const Elf64_Phdr *tables)
 {
     struct callframes c;
-    uint8_t *frames = read_tables(r, e, tables, &c);
+    uint8_t *frames = read_unwind_tables(r, e, tables, &c);
     if (!frames)
         return;
     if (r->functions > 1)
-        qsort(r->function, r->functions, sizeof *r->function, by_start);
+        qsort(r->function, r->functions, sizeof *r->function, compare_fde_starts);
     for (size_t i = 0; i < r->functions && r->rows < ROWS_MOST && !r->no_memory; i++) {
         uint64_t end = segment_end(r, r->function[i].start);
         if (i + 1 < r->functions && r->function[i + 1].start < end)
@@ -287,7 +289,7 @@ static void read_all(struct reading *r, const Elf64_Ehdr *e, const Elf64_Phdr *t
     }
     free(frames);
     if (r->rows)
-        qsort(r->row, r->rows, sizeof *r->row, by_offset);
+        qsort(r->row, r->rows, sizeof *r->row, compare_row_offsets);
 }
 
 int unwind_rows_read(const char *path, struct unwind_row **rows, size_t *count, struct error *err)
@@ -300,9 +302,9 @@ int unwind_rows_read(const char *path, struct unwind_row **rows, size_t *count, 
     if (r.fd < 0)
         return -1;
     const bool is = trust_read(r.fd, &e, sizeof e, 0) == sizeof e && is_elf(&e) &&
-                    read_segments(&r, &e, &tables);
+                    read_load_segments(&r, &e, &tables);
     if (is)
-        read_all(&r, &e, &tables);
+        read_all_frames(&r, &e, &tables);
     close(r.fd);
     free(r.function);
     if (!is)

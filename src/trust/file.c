@@ -27,8 +27,8 @@ static bool may_own(const struct trust_rule *rule, uid_t owner)
            (owners & TRUST_ROOT && owner == 0) || (owners & TRUST_USER && owner == rule->user);
 }
 
-static int judge(const struct stat *st, const char *path, const struct trust_rule *rule,
-                 struct error *err)
+static int judge_file(const struct stat *st, const char *path, const struct trust_rule *rule,
+                      struct error *err)
 {
     char why[64];
     if (!S_ISREG(st->st_mode)) {
@@ -52,10 +52,10 @@ int trust_check(int fd, const struct trust_rule *rule, struct error *err)
     struct stat st;
     if (fstat(fd, &st))
         return error_system(err, "cannot look at %s", rule->what ? rule->what : "the file");
-    return judge(&st, "", rule, err);
+    return judge_file(&st, "", rule, err);
 }
 
-static int flags_of(enum trust_access access)
+static int open_flags(enum trust_access access)
 {
     switch (access) {
     case TRUST_WRITE: return O_RDWR;
@@ -69,7 +69,7 @@ int trust_again(int fd, enum trust_access access)
     char self[64];
     /* The link of /proc leads to the inode, wherever its name is by now. */
     snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
-    return open(self, flags_of(access) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return open(self, open_flags(access) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
 int trust_open(int dir, const char *path, enum trust_access access, const struct trust_rule *rule,
@@ -82,7 +82,7 @@ int trust_open(int dir, const char *path, enum trust_access access, const struct
     } else if (S_ISLNK(st.st_mode)) {
         errno = ELOOP;
         error_system(err, "cannot open %s, a symbolic link", path);
-    } else if (!judge(&st, path, rule, err)) {
+    } else if (!judge_file(&st, path, rule, err)) {
         fd = trust_again(seen, access);
         if (fd < 0)
             error_system(err, "cannot open %s", path);
@@ -110,7 +110,7 @@ int trust_open_below(int dir, const char *path, const struct trust_rule *rule, s
     int fd = -1;
     if (seen < 0 || fstat(seen, &st))
         error_system(err, "cannot open %s", path);
-    else if (!judge(&st, path, rule, err) && (fd = trust_again(seen, TRUST_READ)) < 0)
+    else if (!judge_file(&st, path, rule, err) && (fd = trust_again(seen, TRUST_READ)) < 0)
         error_system(err, "cannot open %s", path);
     if (seen >= 0)
         close(seen);
@@ -205,7 +205,7 @@ char *trust_read_any(const char *path, size_t most_bytes, size_t *bytes, struct 
     return data;
 }
 
-static bool is_own(int fd)
+static bool fd_is_own(int fd)
 {
     struct stat st;
     return !fstat(fd, &st) && (st.st_uid == geteuid() || st.st_uid == 0);
@@ -217,7 +217,7 @@ static bool is_sealed(int fd, int against)
     return seals >= 0 && (seals & against) == against;
 }
 
-bool trust_may_map(int fd) { return is_sealed(fd, F_SEAL_SHRINK) || is_own(fd); }
+bool trust_may_map(int fd) { return is_sealed(fd, F_SEAL_SHRINK) || fd_is_own(fd); }
 
 /* Copies the data of the first `bytes` bytes to the same places; a hole stays a hole, and
  * costs no memory. Ends early where the file does. 0, or -1 with errno. */
@@ -260,7 +260,7 @@ static int sealed_copy(int fd, off_t bytes, struct error *err)
 
 int trust_stable(int fd, uint64_t most_bytes, struct error *err)
 {
-    if (is_sealed(fd, F_SEAL_SHRINK | F_SEAL_WRITE) || is_own(fd))
+    if (is_sealed(fd, F_SEAL_SHRINK | F_SEAL_WRITE) || fd_is_own(fd))
         return fd;
     struct stat st;
     int copy;

@@ -37,24 +37,24 @@ struct walk {
     int dir, links;
 };
 
-static int step_into(struct walk *w, int next)
+static int walk_step_into(struct walk *w, int next)
 {
     close_quietly(w->dir);
     w->dir = next;
     return next < 0 ? -1 : 0;
 }
 
-static int begin(struct walk *w)
+static int walk_begin(struct walk *w)
 {
     size_t slashes = strspn(w->rest, "/");
     memmove(w->rest, w->rest + slashes, strlen(w->rest + slashes) + 1);
     if (!slashes && w->dir >= 0)
         return 0;
-    return step_into(w, open(slashes ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    return walk_step_into(w, open(slashes ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
 /* Puts what the link open at `link` names in front of the rest. */
-static int follow(struct walk *w, int link, const struct stat *st)
+static int walk_follow_link(struct walk *w, int link, const struct stat *st)
 {
     struct statfs fs;
     char target[PATH_MAX];
@@ -77,13 +77,13 @@ static int follow(struct walk *w, int link, const struct stat *st)
     memcpy(w->rest, target, (size_t)n);
     if (rest)
         w->rest[n] = '/';
-    return begin(w);
+    return walk_begin(w);
 }
 
 /* Goes as far as the last component, whose name is left in w->rest. */
-static int walk(struct walk *w)
+static int walk_to_last(struct walk *w)
 {
-    if (begin(w))
+    if (walk_begin(w))
         return -1;
     for (;;) {
         char name[NAME_MAX + 1];
@@ -102,7 +102,7 @@ static int walk(struct walk *w)
         }
         if (next >= 0 && S_ISLNK(st.st_mode)) {
             memmove(w->rest, w->rest + length + slashes, strlen(w->rest + length + slashes) + 1);
-            int status = follow(w, next, &st);
+            int status = walk_follow_link(w, next, &st);
             close_quietly(next);
             if (status)
                 return -1;
@@ -119,7 +119,7 @@ static int walk(struct walk *w)
             return 0;
         }
         memmove(w->rest, w->rest + length + slashes, strlen(w->rest + length + slashes) + 1);
-        if (step_into(w, next))
+        if (walk_step_into(w, next))
             return -1;
     }
 }
@@ -145,7 +145,7 @@ int trust_place_open(struct trust_place *p, const char *path, struct error *err)
     if (strlen(path) >= sizeof w.rest)
         return say_no_way(path, err);
     memcpy(w.rest, path, strlen(path) + 1);
-    if (walk(&w)) {
+    if (walk_to_last(&w)) {
         close_quietly(w.dir);
         return say_no_way(path, err);
     }
@@ -298,7 +298,7 @@ int trust_draft_open(struct trust_draft *d, const struct trust_place *p, const c
     return error_system(err, "cannot create a file beside %s", p->path);
 }
 
-static int name_it(struct trust_draft *d, const struct trust_place *p)
+static int draft_take_name(struct trust_draft *d, const struct trust_place *p)
 {
     char self[64];
     snprintf(self, sizeof self, "/proc/self/fd/%d", d->fd);
@@ -320,7 +320,7 @@ int trust_draft_publish(struct trust_draft *d, const struct trust_place *p, mode
     struct trust_identity id;
     if (fchmod(d->fd, mode) || !trust_identify(d->fd, &id))
         return error_system(err, "cannot set the mode of a file beside %s", p->path);
-    if (!d->name[0] && name_it(d, p))
+    if (!d->name[0] && draft_take_name(d, p))
         return error_system(err, "cannot name a file beside %s", p->path);
     errno = ESTALE;
     if (!trust_is(p->dir, d->name, &id) || renameat(p->dir, d->name, p->dir, p->name))

@@ -16,7 +16,7 @@
 #define PROC_BYTES (64u << 10)
 
 /* The file of the process that dir is of; to be freed. */
-static char *text_of(int dir, const char *name, struct error *err)
+static char *read_proc_text(int dir, const char *name, struct error *err)
 {
     int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
     char *text = NULL;
@@ -41,7 +41,7 @@ static uint64_t monotonic_of(uint64_t ticks)
     return at > suspended ? at - suspended : 0;
 }
 
-static bool parse(struct trust_process *p, const char *status, const char *stat)
+static bool parse_process(struct trust_process *p, const char *status, const char *stat)
 {
     unsigned long uid[4], inner[64], parent;
     struct proc_stat fields;
@@ -83,8 +83,9 @@ int trust_process(pid_t pid, struct trust_process *p, struct error *err)
         err->number = ESRCH;
         return -1;
     }
-    char *status = text_of(dir, "status", err), *stat = status ? text_of(dir, "stat", err) : NULL;
-    bool sound = stat && parse(p, status, stat);
+    char *status = read_proc_text(dir, "status", err),
+         *stat = status ? read_proc_text(dir, "stat", err) : NULL;
+    bool sound = stat && parse_process(p, status, stat);
     bool seen = stat || err->number == ENOENT || err->number == ESRCH;
     free(status);
     free(stat);

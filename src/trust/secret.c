@@ -10,7 +10,7 @@
 #include "trust/file.h"
 
 /* Not by way of trust_read_whole: what a growing buffer leaves behind is not overwritten. */
-static char *read_line(int fd, const char *path, const char *what, struct error *err)
+static char *read_secret_line(int fd, const char *path, const char *what, struct error *err)
 {
     char *text = calloc(1, TRUST_SECRET_BYTES + 2);
     if (!text) {
@@ -63,7 +63,7 @@ char *trust_secret(const char *path, const char *what, struct error *err)
     const int fd = open_secret(path, what, err);
     if (fd < 0)
         return NULL;
-    char *secret = read_line(fd, path, what, err);
+    char *secret = read_secret_line(fd, path, what, err);
     close(fd);
     return secret;
 }

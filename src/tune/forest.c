@@ -76,8 +76,8 @@ static double gain(const struct node *split, const struct forest_sample *x, size
 /* The best split over five in six of the dimensions, drawn. Of splits that divide the samples alike
  * one is drawn, so that the trees disagree about levels that no sample has. False when none helps.
  */
-static bool choose(const struct tune_space *space, const struct forest_sample *x, size_t n,
-                   uint64_t *random, struct node *best)
+static bool choose_split(const struct tune_space *space, const struct forest_sample *x, size_t n,
+                         uint64_t *random, struct node *best)
 {
     double most = 1e-12;
     unsigned ties = 1;
@@ -103,14 +103,14 @@ static bool choose(const struct tune_space *space, const struct forest_sample *x
 }
 
 /* Grows the node `at` from n samples, which it reorders. */
-static void grow(const struct tune_space *space, struct tree *t, uint32_t at,
-                 struct forest_sample *x, size_t n, uint64_t *random)
+static void grow_tree(const struct tune_space *space, struct tree *t, uint32_t at,
+                      struct forest_sample *x, size_t n, uint64_t *random)
 {
     struct sums s = {0};
     for (size_t i = 0; i < n; i++)
         s = (struct sums){s.n + 1, s.sum + x[i].value, s.squares + x[i].value * x[i].value};
     struct node node = {0};
-    if (n <= LEAF || !choose(space, x, n, random, &node)) {
+    if (n <= LEAF || !choose_split(space, x, n, random, &node)) {
         double v = spread(&s) / s.n;
         t->nodes[at] = (struct node){.mean = s.sum / s.n, .variance = v > 0 ? v : 0};
         return;
@@ -125,8 +125,8 @@ static void grow(const struct tune_space *space, struct tree *t, uint32_t at,
     node.low = t->count++;
     node.high = t->count++;
     t->nodes[at] = node;
-    grow(space, t, node.low, x, low, random);
-    grow(space, t, node.high, x + low, n - low, random);
+    grow_tree(space, t, node.low, x, low, random);
+    grow_tree(space, t, node.high, x + low, n - low, random);
 }
 
 struct forest *forest_new(const struct tune_space *space, const struct forest_sample *samples,
@@ -145,7 +145,7 @@ struct forest *forest_new(const struct tune_space *space, const struct forest_sa
         for (size_t i = 0; i < n; i++)
             drawn[i] = samples[tune_random_below(random, (unsigned)n)];
         f->trees[t].count = 1;
-        grow(space, &f->trees[t], 0, drawn, n, random);
+        grow_tree(space, &f->trees[t], 0, drawn, n, random);
     }
     free(drawn);
     if (!whole) {

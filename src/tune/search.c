@@ -45,7 +45,7 @@ struct tune_search {
 
 /* --- the start --- */
 
-static void fill(struct tune_search *s)
+static void fill_front(struct tune_search *s)
 {
     const struct tune_space *space = &s->space;
     for (unsigned d = 0; d < space->dimensions; d++) {
@@ -86,7 +86,7 @@ struct tune_search *tune_search_new(const struct tune_space *space, uint64_t see
         tune_search_free(s);
         return NULL;
     }
-    fill(s);
+    fill_front(s);
     struct tune_point *usual = &s->points[s->count++];
     usual->runs = TUNE_REPEATS;
     for (unsigned d = 0; d < space->dimensions; d++)
@@ -109,7 +109,7 @@ void tune_search_free(struct tune_search *s)
 
 /* --- points --- */
 
-static struct tune_point *find(const struct tune_search *s, const uint8_t *level)
+static struct tune_point *find_point(const struct tune_search *s, const uint8_t *level)
 {
     for (size_t i = 0; i < s->count; i++)
         if (!memcmp(s->points[i].level, level, s->space.dimensions))
@@ -152,7 +152,7 @@ static double median_of(double *v, unsigned n)
 
 void tune_search_tell(struct tune_search *s, const uint8_t *level, const double *value)
 {
-    struct tune_point *p = find(s, level);
+    struct tune_point *p = find_point(s, level);
     if (!p) {
         if (s->count == TUNE_POINTS)
             return;
@@ -193,7 +193,7 @@ static bool races(const struct tune_search *s, const struct tune_point *p)
 
 /* --- what to ask --- */
 
-static int ascending(const void *a, const void *b)
+static int compare_costs(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -215,7 +215,7 @@ static void scalarise(struct tune_search *s)
         for (size_t i = 0; i < s->count; i++)
             if (!s->points[i].failed)
                 sorted[good++] = log(s->points[i].value[o]);
-        qsort(sorted, good, sizeof *sorted, ascending);
+        qsort(sorted, good, sizeof *sorted, compare_costs);
         best[o] = sorted[0];
         scale[o] = fmax(sorted[good * 3 / 4] - sorted[0], 0.02);
     }
@@ -241,7 +241,7 @@ static double improvement(const struct forest *f, const uint8_t *level, double b
            sigma * 0.3989422804014327 * exp(-z * z / 2);
 }
 
-static void draw(struct tune_search *s, uint8_t *level)
+static void draw_levels(struct tune_search *s, uint8_t *level)
 {
     for (unsigned d = 0; d < s->space.dimensions; d++) {
         const struct tune_dimension *dimension = &s->space.dimension[d];
@@ -261,7 +261,7 @@ struct hunt {
 static void consider(const struct tune_search *s, struct hunt *h, const uint8_t *level)
 {
     double v = improvement(h->forest, level, h->best);
-    if ((h->any && !(v > h->most)) || find(s, level))
+    if ((h->any && !(v > h->most)) || find_point(s, level))
         return;
     memcpy(h->found, level, s->space.dimensions);
     h->most = v;
@@ -309,7 +309,7 @@ static bool ask_model(struct tune_search *s, uint8_t *level)
         consider_neighbors(s, &h, s->points[near[i]].level);
     for (unsigned i = 0; i < DRAWN; i++) {
         uint8_t mixed[TUNE_DIMENSIONS] = {0};
-        draw(s, mixed);
+        draw_levels(s, mixed);
         if (i % 2) { /* a child of two good ones, with a little of chance */
             const uint8_t *a =
                 s->points[near[tune_random_below(&s->random, (unsigned)nears)]].level;
@@ -344,7 +344,7 @@ static bool ask_simpler(struct tune_search *s, uint8_t *level)
                 memcpy(level, p->level, s->space.dimensions);
                 for (unsigned i = from; i < from + part && i < n; i++)
                     level[changed[i]] = (uint8_t)s->space.dimension[changed[i]].usual;
-                if (!find(s, level))
+                if (!find_point(s, level))
                     return true;
             }
     }
@@ -373,7 +373,7 @@ static bool ask_neighbor(struct tune_search *s, uint8_t *level)
         else
             v -= v > 0;
         level[d] = (uint8_t)v;
-        if (!find(s, level))
+        if (!find_point(s, level))
             return true;
     }
     return false;
@@ -383,8 +383,8 @@ static bool ask_neighbor(struct tune_search *s, uint8_t *level)
 static bool ask_any(struct tune_search *s, uint8_t *level)
 {
     for (unsigned i = 0; i < DRAWN; i++) {
-        draw(s, level);
-        if (!find(s, level))
+        draw_levels(s, level);
+        if (!find_point(s, level))
             return true;
     }
     double all = 1;
@@ -398,7 +398,7 @@ static bool ask_any(struct tune_search *s, uint8_t *level)
                 break;
             level[d] = 0;
         }
-        if (!find(s, level))
+        if (!find_point(s, level))
             return true;
     }
 }
@@ -413,7 +413,7 @@ bool tune_search_ask(struct tune_search *s, double spent, uint8_t *level)
         return false;
     while (s->started < s->start && spent < 0.5) {
         memcpy(level, s->design[s->started++], s->space.dimensions);
-        if (!find(s, level))
+        if (!find_point(s, level))
             return true;
     }
     s->questions++;
@@ -433,8 +433,8 @@ bool tune_search_ask(struct tune_search *s, double spent, uint8_t *level)
 static double box(double value, double close) { return floor(log(value) / close + 0.5); }
 
 /* Whether a is to be shown instead of b. */
-static bool replaces(const struct tune_search *s, const struct tune_point *a,
-                     const struct tune_point *b, double close)
+static bool point_replaces(const struct tune_search *s, const struct tune_point *a,
+                           const struct tune_point *b, double close)
 {
     bool better = false;
     for (unsigned o = 0; o < s->space.objectives; o++) {
@@ -449,7 +449,7 @@ static bool replaces(const struct tune_search *s, const struct tune_point *a,
     return x != y ? x < y : a < b;
 }
 
-static int by_first(const void *a, const void *b)
+static int compare_first_costs(const void *a, const void *b)
 {
     const struct tune_point *x = *(const struct tune_point *const *)a,
                             *y = *(const struct tune_point *const *)b;
@@ -466,11 +466,11 @@ size_t tune_search_front(struct tune_search *s, double close, const struct tune_
         const struct tune_point *p = &s->points[i];
         bool stays = !p->failed && p->runs;
         for (size_t k = 0; k < s->count && stays; k++)
-            stays = k == i || s->points[k].failed || !replaces(s, &s->points[k], p, close);
+            stays = k == i || s->points[k].failed || !point_replaces(s, &s->points[k], p, close);
         if (stays)
             s->sorted[n++] = p;
     }
-    qsort(s->sorted, n, sizeof *s->sorted, by_first);
+    qsort(s->sorted, n, sizeof *s->sorted, compare_first_costs);
     *front = s->sorted;
     return n;
 }

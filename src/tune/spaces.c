@@ -134,7 +134,7 @@ static bool huge_pages(void)
 }
 
 /* What this machine and its libc have, and the workload: of enum need. */
-static unsigned have(unsigned threads)
+static unsigned machine_has(unsigned threads)
 {
     const struct glibc_version *known = glibc_of(glibc_minor(gnu_get_libc_version()));
     unsigned needs = (threads < 2 ? 0 : THREADS) | (huge_pages() ? HUGE_PAGES : 0);
@@ -153,7 +153,7 @@ static bool is_fixed(const char *name, const char *const *fixed, size_t count)
     return false;
 }
 
-static void take(struct tune_settings *s, const struct entry *e)
+static void take_setting(struct tune_settings *s, const struct entry *e)
 {
     unsigned d = s->space.dimensions++;
     s->setting[d] = e->setting;
@@ -178,13 +178,13 @@ int tune_settings_find(struct tune_settings *s, const char *name, const char *pa
     if (*path && !(library = trust_map(path, &bytes, err)))
         return -1;
     *s = (struct tune_settings){.allocator = family->name, .preload = path};
-    const unsigned there = have(threads);
+    const unsigned there = machine_has(threads);
     for (size_t i = 0; i < family->count; i++) {
         const struct entry *e = &family->entries[i];
         if ((e->need & ~there) || is_fixed(e->setting.name, fixed, count) ||
             (e->known_by && library && !memmem(library, bytes, e->known_by, strlen(e->known_by))))
             continue;
-        take(s, e);
+        take_setting(s, e);
     }
     if (library)
         munmap((void *)library, bytes);
@@ -202,8 +202,8 @@ static const char *value_at(const struct tune_settings *s, const uint8_t *level,
 }
 
 /* The settings that share one variable: NAME=value joined. Empty when all are usual. */
-static void join(const struct tune_settings *s, const uint8_t *level, const char *between,
-                 const char *equals, struct buffer *out)
+static void join_settings(const struct tune_settings *s, const uint8_t *level, const char *between,
+                          const char *equals, struct buffer *out)
 {
     for (unsigned d = 0; d < s->space.dimensions; d++)
         if (value_at(s, level, d))
@@ -216,7 +216,7 @@ void tune_settings_say(const struct tune_settings *s, const uint8_t *level,
 {
     struct buffer text = {0};
     if (!strcmp(s->allocator, "jemalloc")) {
-        join(s, level, ",", ":", &text);
+        join_settings(s, level, ",", ":", &text);
         if (text.size_bytes) {
             struct buffer whole = {0};
             buffer_printf(&whole, "MALLOC_CONF=%s", buffer_text(&text));

@@ -69,7 +69,7 @@ struct budget {
 
 /* Of the time the confirmation gets two fifths, or as much as the fewest rounds of one winner take.
  */
-static void reserve(struct budget *b)
+static void reserve_confirmation(struct budget *b)
 {
     const uint64_t least = 2 * (ROUNDS_LEAST + 1) * b->each_ns, share = b->ns / 5 * 2,
                    kept = share > least ? share : least;
@@ -94,7 +94,7 @@ static int run_default(struct tuning *t, struct budget *b, struct error *err)
     const uint64_t took_ns = clock_monotonic_ns() - before;
     if (took_ns < b->each_ns)
         b->each_ns = took_ns;
-    reserve(b);
+    reserve_confirmation(b);
     return 0;
 }
 
@@ -135,14 +135,14 @@ static double spent(const struct tuning *t, const struct budget *b)
 
 /* The longest that a run of the search may take: the rest of the time, and never less than a few
  * runs of the default. */
-static uint64_t limit_of(const struct tuning *t, const struct budget *b)
+static uint64_t run_limit(const struct tuning *t, const struct budget *b)
 {
     const uint64_t gone = clock_monotonic_ns() - t->start_ns,
                    left = b->search_ns > gone ? b->search_ns - gone : 0, least = 2 * b->each_ns;
     return !b->ns ? 0 : left > least ? left : least;
 }
 
-static int search(struct tuning *t, struct budget *b, struct error *err)
+static int search_settings(struct tuning *t, struct budget *b, struct error *err)
 {
     uint8_t level[TUNE_DIMENSIONS];
     double value[TUNING_OBJECTIVES], share;
@@ -158,7 +158,7 @@ static int search(struct tuning *t, struct budget *b, struct error *err)
         }
         if (!tune_search_ask(t->search, share, level))
             return 0;
-        t->request.limit_ns = limit_of(t, b);
+        t->request.limit_ns = run_limit(t, b);
         const int failed = run_point(t, level, value, err);
         t->request.limit_ns = 0;
         if (failed) {
@@ -202,7 +202,7 @@ static void choose_winners(struct tuning *t, size_t most)
     }
 }
 
-static int add_candidate(struct tuning *t, const struct tune_point *p, struct error *err)
+static int add_tuned_candidate(struct tuning *t, const struct tune_point *p, struct error *err)
 {
     struct buffer spec = {0}, texts = {0};
     buffer_append_text(&spec, t->options.alloc);
@@ -218,7 +218,7 @@ static int add_candidate(struct tuning *t, const struct tune_point *p, struct er
 }
 
 /* The ratio of what a winner claims to be better in. */
-static struct stats_ratio claimed(const struct tuning *t, const struct tuning_winner *w)
+static struct stats_ratio claimed_ratio(const struct tuning *t, const struct tuning_winner *w)
 {
     const struct comparison *c = &t->confirmation;
     if (w->claim < TUNING_OBJECTIVES)
@@ -246,10 +246,10 @@ static int confirm(struct tuning *t, struct error *err)
 {
     if (!t->winner_count)
         return 0;
-    int failed = add_candidate(t, tune_search_usual(t->search), err);
+    int failed = add_tuned_candidate(t, tune_search_usual(t->search), err);
     for (size_t i = 0; i < t->winner_count && !failed; i++) {
         t->winners[i].candidate = t->candidate_count;
-        failed = add_candidate(t, t->winners[i].point, err);
+        failed = add_tuned_candidate(t, t->winners[i].point, err);
     }
     t->confirmation.request = t->request;
     t->confirmation.candidates = t->candidates;
@@ -260,7 +260,7 @@ static int confirm(struct tuning *t, struct error *err)
     if (!failed)
         failed = comparison_run(&t->confirmation, &t->plan, err);
     for (size_t i = 0; i < t->winner_count && !failed; i++)
-        t->winners[i].ratio = claimed(t, &t->winners[i]);
+        t->winners[i].ratio = claimed_ratio(t, &t->winners[i]);
     return failed;
 }
 
@@ -288,7 +288,7 @@ static void drop_slowest(struct tuning *t)
 
 /* As many winners and rounds as the rest of the time is enough for: one, and ROUNDS_LEAST, in any
  * case. */
-static void fit(struct tuning *t, const struct budget *b)
+static void fit_winners(struct tuning *t, const struct budget *b)
 {
     const uint64_t gone = clock_monotonic_ns() - t->start_ns;
     const double runs = b->ns > gone ? (double)(b->ns - gone) / (double)b->each_ns : 0;
@@ -301,7 +301,7 @@ static void fit(struct tuning *t, const struct budget *b)
 
 /* --- the whole --- */
 
-static int prepare(struct tuning *t, struct error *err)
+static int prepare_tuning(struct tuning *t, struct error *err)
 {
     const struct tuning_options *o = &t->options;
     t->metric[0] = COMPARISON_PEAK;
@@ -344,20 +344,20 @@ int tuning_run(struct tuning *t, struct error *err)
     struct budget budget = {0};
     divide(t, &budget);
     t->start_ns = clock_monotonic_ns();
-    if (prepare(t, err))
+    if (prepare_tuning(t, err))
         return -1;
     budget.each_ns = clock_monotonic_ns() - t->start_ns;
-    reserve(&budget);
+    reserve_confirmation(&budget);
     int failed = 0;
     for (unsigned i = 0; i < 3 && !failed && (!i || spent(t, &budget) < 0.3); i++)
         failed = run_default(t, &budget, err);
     if (!failed)
-        failed = search(t, &budget, err);
+        failed = search_settings(t, &budget, err);
     if (failed)
         return -1;
     choose_winners(t, budget.winners);
     if (budget.ns)
-        fit(t, &budget);
+        fit_winners(t, &budget);
     if (confirm(t, err))
         return -1;
     t->runs += t->confirmation.rounds * t->confirmation.count;

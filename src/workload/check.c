@@ -15,7 +15,7 @@ static int unsound(struct error *err, const char *what, uint64_t where)
 }
 
 /* Zeroed memory of the kernel's; NULL without. */
-static void *map(size_t bytes)
+static void *map_zeroed(size_t bytes)
 {
     void *p =
         mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -27,7 +27,7 @@ struct reader {
     bool bad;
 };
 
-static uint64_t number(struct reader *r)
+static uint64_t take_checked_number(struct reader *r)
 {
     uint64_t v = 0;
     if (r->bad || !workload_get_checked(&r->p, r->end, &v))
@@ -36,8 +36,8 @@ static uint64_t number(struct reader *r)
 }
 
 /* The chunk at an offset with its checksum, or NULL. */
-static const uint8_t *chunk_at(const struct workload *w, uint64_t offset, uint32_t kind,
-                               struct workload_chunk *c)
+static const uint8_t *checked_chunk(const struct workload *w, uint64_t offset, uint32_t kind,
+                                    struct workload_chunk *c)
 {
     if (offset > w->bytes || w->bytes - offset < sizeof *c)
         return NULL;
@@ -54,35 +54,35 @@ static const uint8_t *chunk_at(const struct workload *w, uint64_t offset, uint32
 
 static int read_summary(struct workload *w, struct reader r, uint64_t at, struct error *err)
 {
-    uint64_t facts = number(&r);
+    uint64_t facts = take_checked_number(&r);
     for (uint64_t i = 0; i < facts && !r.bad; i++) {
-        uint64_t tag = number(&r), value = number(&r);
+        uint64_t tag = take_checked_number(&r), value = take_checked_number(&r);
         if (tag < WORKLOAD_FACT_COUNT)
             w->facts[tag] = value;
     }
-    uint64_t codes = number(&r);
+    uint64_t codes = take_checked_number(&r);
     for (uint64_t i = 0; i < codes && !r.bad; i++) {
-        uint64_t code = number(&r), calls = number(&r);
+        uint64_t code = take_checked_number(&r), calls = take_checked_number(&r);
         if (code >= WORKLOAD_CODES)
             return unsound(err, "a code that does not exist", at);
         w->calls[code] = calls;
     }
-    uint64_t threads = number(&r);
+    uint64_t threads = take_checked_number(&r);
     /* a thread takes 4 bytes of the summary, an offset one */
     uint64_t left = (uint64_t)(r.end - r.p);
     if (r.bad || threads > WORKLOAD_THREADS_MAX || threads > left / 4)
         return unsound(err, "the table of threads", at);
     w->thread_count = (uint32_t)threads;
     w->map_bytes = threads * sizeof *w->threads + left * sizeof *w->offsets;
-    w->threads = map(w->map_bytes);
+    w->threads = map_zeroed(w->map_bytes);
     if (!w->threads)
         return error_memory_for(err, "%" PRIu64 " threads", threads);
     w->offsets = (uint64_t *)(w->threads + threads);
     for (uint64_t i = 0; i < threads && !r.bad; i++) {
         struct workload_thread *t = &w->threads[i];
-        uint64_t seat = number(&r), flags = number(&r);
-        t->records = number(&r);
-        t->chunks = number(&r);
+        uint64_t seat = take_checked_number(&r), flags = take_checked_number(&r);
+        t->records = take_checked_number(&r);
+        t->chunks = take_checked_number(&r);
         t->first_chunk = w->offset_count;
         t->seat = (uint32_t)seat;
         t->flags = (uint32_t)flags;
@@ -91,7 +91,7 @@ static int read_summary(struct workload *w, struct reader r, uint64_t at, struct
             return unsound(err, "a thread of the summary", at);
         uint64_t offset = 0;
         for (uint64_t k = 0; k < t->chunks; k++) {
-            offset += number(&r);
+            offset += take_checked_number(&r);
             w->offsets[w->offset_count++] = offset;
         }
     }
@@ -131,7 +131,7 @@ int workload_open(int fd, struct workload *w, struct error *err)
                         head.version, WORKLOAD_VERSION);
     else if (tail.magic != WORKLOAD_END_MAGIC || tail.zero || head.zero)
         bad = unsound(err, "its end is missing", w->bytes);
-    else if (!(payload = chunk_at(w, tail.summary_offset, WORKLOAD_CHUNK_SUMMARY, &c)))
+    else if (!(payload = checked_chunk(w, tail.summary_offset, WORKLOAD_CHUNK_SUMMARY, &c)))
         bad = unsound(err, "its summary", tail.summary_offset);
     else
         bad = read_summary(w, (struct reader){payload, payload + c.ops_bytes, false},
@@ -195,7 +195,7 @@ struct check {
 static int fault(struct check *c, const char *what) { return unsound(c->err, what, c->place); }
 
 /* The next run of the chunk, or the first of the next chunk. 1, 0 at the end, -1. */
-static int next_run(struct check *c, uint32_t thread)
+static int check_next_run(struct check *c, uint32_t thread)
 {
     struct line *l = &c->lines[thread];
     const struct workload_thread *t = &c->w->threads[thread];
@@ -206,7 +206,8 @@ static int next_run(struct check *c, uint32_t thread)
                 return fault(c, "a chunk has more bytes than records");
             uint64_t paced = 0, ns = l->first_ns;
             while (l->pace.p < l->pace.end && !l->pace.bad) {
-                uint64_t records = number(&l->pace), more = number(&l->pace);
+                uint64_t records = take_checked_number(&l->pace),
+                         more = take_checked_number(&l->pace);
                 if (!records || records > WORKLOAD_PAYLOAD_MAX ||
                     more > c->w->facts[WORKLOAD_FACT_DURATION_NS])
                     return fault(c, "a chunk's pace");
@@ -220,8 +221,8 @@ static int next_run(struct check *c, uint32_t thread)
         if (l->next_chunk == t->chunks)
             return 0;
         struct workload_chunk k;
-        const uint8_t *p = chunk_at(c->w, c->w->offsets[t->first_chunk + l->next_chunk],
-                                    WORKLOAD_CHUNK_RECORDS, &k);
+        const uint8_t *p = checked_chunk(c->w, c->w->offsets[t->first_chunk + l->next_chunk],
+                                         WORKLOAD_CHUNK_RECORDS, &k);
         if (!p || k.thread != thread || !k.records || k.records > k.ops_bytes ||
             (l->next_chunk && k.first_place < l->place))
             return fault(c, "a chunk");
@@ -238,7 +239,7 @@ static int next_run(struct check *c, uint32_t thread)
             return fault(c, "a time");
         first = true;
     }
-    uint64_t gap = number(&l->runs), length = number(&l->runs);
+    uint64_t gap = take_checked_number(&l->runs), length = take_checked_number(&l->runs);
     if (l->runs.bad || (first && gap) || gap > c->w->bytes || !length || length > l->records_left)
         return fault(c, "a chunk's runs");
     l->place += gap;
@@ -246,7 +247,7 @@ static int next_run(struct check *c, uint32_t thread)
     return 1;
 }
 
-static void sift(struct check *c, uint32_t i)
+static void check_sift(struct check *c, uint32_t i)
 {
     uint32_t *h = c->heap, v = h[i];
     for (;;) {
@@ -263,7 +264,7 @@ static void sift(struct check *c, uint32_t i)
     h[i] = v;
 }
 
-static int start(struct check *c, uint32_t thread)
+static int check_start_thread(struct check *c, uint32_t thread)
 {
     struct line *l = &c->lines[thread];
     const struct workload_thread *t = &c->w->threads[thread];
@@ -279,7 +280,7 @@ static int start(struct check *c, uint32_t thread)
     c->seats[t->seat] = thread;
     l->started = true;
     l->own = NONE;
-    int more = next_run(c, thread);
+    int more = check_next_run(c, thread);
     if (more <= 0) {
         l->over = true;
         return more;
@@ -293,9 +294,9 @@ static int start(struct check *c, uint32_t thread)
     return 0;
 }
 
-static struct slot *named(struct check *c, struct line *l)
+static struct slot *check_named_slot(struct check *c, struct line *l)
 {
-    uint64_t z = number(&l->ops);
+    uint64_t z = take_checked_number(&l->ops);
     if (l->ops.bad || z > UINT32_MAX)
         return NULL;
     l->last_slot += (uint32_t)(z >> 1) ^ (uint32_t) - (int32_t)(z & 1);
@@ -304,7 +305,7 @@ static struct slot *named(struct check *c, struct line *l)
 
 static bool generation_is(struct line *l, const struct slot *s)
 {
-    uint64_t z = number(&l->ops);
+    uint64_t z = take_checked_number(&l->ops);
     if (l->ops.bad || z > UINT32_MAX)
         return false;
     l->last_generation += (uint32_t)(z >> 1) ^ (uint32_t) - (int32_t)(z & 1);
@@ -314,7 +315,7 @@ static bool generation_is(struct line *l, const struct slot *s)
 /* A slot that must be full: named, and waited for when `handed`. NULL when the file is wrong. */
 static struct slot *full_slot(struct check *c, struct line *l, uint32_t thread, bool handed)
 {
-    struct slot *s = named(c, l);
+    struct slot *s = check_named_slot(c, l);
     if (!s || (s->generation_state & 7) != SLOT_FULL ||
         (handed ? !generation_is(l, s) : s->toucher != thread))
         return NULL;
@@ -324,7 +325,7 @@ static struct slot *full_slot(struct check *c, struct line *l, uint32_t thread, 
     return s;
 }
 
-static int begin_life(struct check *c, struct slot *s, uint32_t thread, uint64_t size_bytes)
+static int check_begin_life(struct check *c, struct slot *s, uint32_t thread, uint64_t size_bytes)
 {
     uint32_t generation = (s->generation_state >> 3) + 1;
     if (generation >= WORKLOAD_GENERATIONS)
@@ -367,12 +368,12 @@ static int allocation(struct check *c, struct line *l, uint32_t thread, unsigned
         l->own = s->next;
         break;
     case WORKLOAD_NEW:
-        s = named(c, l);
+        s = check_named_slot(c, l);
         if (!s || s->generation_state)
             return fault(c, "a new slot");
         break;
     case WORKLOAD_TAKEN:
-        s = named(c, l);
+        s = check_named_slot(c, l);
         if (!s || !generation_is(l, s) || !may_be_taken(c, s))
             return fault(c, "a taken slot");
         c->event.waits = true;
@@ -382,16 +383,16 @@ static int allocation(struct check *c, struct line *l, uint32_t thread, unsigned
     default: return fault(c, "a variant that does not exist");
     }
     if (workload_aligned(code))
-        c->event.alignment = number(&l->ops);
-    uint64_t size = c->event.size_bytes = number(&l->ops);
+        c->event.alignment = take_checked_number(&l->ops);
+    uint64_t size = c->event.size_bytes = take_checked_number(&l->ops);
     if (l->ops.bad)
         return fault(c, "a number");
     c->event.has_slot = s != NULL;
-    return s ? begin_life(c, s, thread, size) : 0;
+    return s ? check_begin_life(c, s, thread, size) : 0;
 }
 
-static int release(struct check *c, struct line *l, uint32_t thread, unsigned code,
-                   unsigned variant)
+static int check_release(struct check *c, struct line *l, uint32_t thread, unsigned code,
+                         unsigned variant)
 {
     if (variant > WORKLOAD_NULL || (variant == WORKLOAD_NULL && code == WORKLOAD_VANISH))
         return fault(c, "a variant that does not exist");
@@ -407,9 +408,9 @@ static int release(struct check *c, struct line *l, uint32_t thread, unsigned co
         }
     }
     if (workload_release_aligned(code))
-        number(&l->ops);
+        take_checked_number(&l->ops);
     if (workload_release_sized(code))
-        number(&l->ops);
+        take_checked_number(&l->ops);
     return l->ops.bad ? fault(c, "a number") : 0;
 }
 
@@ -423,15 +424,15 @@ static int reallocation(struct check *c, struct line *l, uint32_t thread, unsign
     end_life(c, s, SLOT_DONATED);
     if (variant == WORKLOAD_ZERO || variant == WORKLOAD_ZERO_HANDED)
         return 0;
-    uint64_t size = c->event.size_bytes = number(&l->ops);
-    return l->ops.bad ? fault(c, "a number") : begin_life(c, s, thread, size);
+    uint64_t size = c->event.size_bytes = take_checked_number(&l->ops);
+    return l->ops.bad ? fault(c, "a number") : check_begin_life(c, s, thread, size);
 }
 
-static int move(struct check *c, struct line *l, uint32_t thread, bool handed)
+static int check_move(struct check *c, struct line *l, uint32_t thread, bool handed)
 {
     struct slot *s = full_slot(c, l, thread, handed);
     c->event.size_bytes = l->last_slot;
-    struct slot *to = s ? named(c, l) : NULL;
+    struct slot *to = s ? check_named_slot(c, l) : NULL;
     if (!to || to->generation_state)
         return fault(c, "a move");
     *to = *s;
@@ -440,7 +441,7 @@ static int move(struct check *c, struct line *l, uint32_t thread, bool handed)
     return 0;
 }
 
-static int record(struct check *c, struct line *l, uint32_t thread)
+static int check_record(struct check *c, struct line *l, uint32_t thread)
 {
     if (l->ops.p >= l->ops.end)
         return fault(c, "a chunk has fewer bytes than records");
@@ -451,29 +452,29 @@ static int record(struct check *c, struct line *l, uint32_t thread)
     if (workload_allocates(code))
         return allocation(c, l, thread, code, variant);
     if (workload_releases(code))
-        return release(c, l, thread, code, variant);
+        return check_release(c, l, thread, code, variant);
     if (workload_reallocates(code))
         return variant >= WORKLOAD_LOCAL ? reallocation(c, l, thread, variant)
                                          : allocation(c, l, thread, code, variant);
     if (code == WORKLOAD_START) {
-        uint64_t who = number(&l->ops);
+        uint64_t who = take_checked_number(&l->ops);
         if (variant || l->ops.bad || who >= c->w->thread_count)
             return fault(c, "a start");
         c->event.size_bytes = who;
-        return start(c, (uint32_t)who);
+        return check_start_thread(c, (uint32_t)who);
     }
     if (code == WORKLOAD_END) {
-        uint64_t begun = number(&l->ops);
+        uint64_t begun = take_checked_number(&l->ops);
         return variant || l->ops.bad || begun > c->begun ? fault(c, "an end") : 0;
     }
     if (code == WORKLOAD_POOL) {
-        uint64_t pool = number(&l->ops);
+        uint64_t pool = take_checked_number(&l->ops);
         return variant || l->ops.bad || pool - 1 >= WORKLOAD_POOLS ? fault(c, "a pool") : 0;
     }
     if (variant & ~(unsigned)WORKLOAD_FROM_OTHER)
         return fault(c, "a variant that does not exist");
     if (code == WORKLOAD_MOVE)
-        return move(c, l, thread, variant);
+        return check_move(c, l, thread, variant);
     if (code == WORKLOAD_EARLY) {
         struct slot *s = full_slot(c, l, thread, variant);
         if (!s)
@@ -485,7 +486,7 @@ static int record(struct check *c, struct line *l, uint32_t thread)
     return fault(c, "a code that does not exist");
 }
 
-static int walk(struct check *c)
+static int check_walk(struct check *c)
 {
     for (uint32_t i = 0; i < c->w->facts[WORKLOAD_FACT_SEATS]; i++)
         c->seats[i] = NONE;
@@ -494,7 +495,7 @@ static int walk(struct check *c)
         mains += c->w->threads[i].flags & WORKLOAD_THREAD_MAIN;
         if ((c->w->threads[i].flags & 3) == WORKLOAD_THREAD_MAIN)
             return fault(c, "a main thread that is not there from the beginning");
-        if (c->w->threads[i].flags & WORKLOAD_THREAD_BEGIN && start(c, i))
+        if (c->w->threads[i].flags & WORKLOAD_THREAD_BEGIN && check_start_thread(c, i))
             return -1;
     }
     if (mains > 1)
@@ -505,7 +506,7 @@ static int walk(struct check *c)
         if (l->place != c->place)
             return fault(c, "a place that no record has, or two have");
         for (; l->run_left; l->run_left--) {
-            if (record(c, l, thread))
+            if (check_record(c, l, thread))
                 return -1;
             if (c->visit) {
                 c->event.slot = l->last_slot;
@@ -518,7 +519,7 @@ static int walk(struct check *c)
         }
         if (c->heap[0] != thread) /* a thread that started in this run comes before its start */
             return fault(c, "a thread that runs before its start");
-        int more = next_run(c, thread);
+        int more = check_next_run(c, thread);
         if (more < 0)
             return -1;
         if (!more) {
@@ -526,7 +527,7 @@ static int walk(struct check *c)
             c->heap[0] = c->heap[--c->heap_count];
         }
         if (c->heap_count)
-            sift(c, 0);
+            check_sift(c, 0);
     }
     return 0;
 }
@@ -572,14 +573,14 @@ int workload_visit(const struct workload *w,
            heap = w->thread_count * sizeof *c.heap,
            seats = w->facts[WORKLOAD_FACT_SEATS] * sizeof *c.seats;
     size_t bytes = slots + lines + heap + seats;
-    char *p = map(bytes);
+    char *p = map_zeroed(bytes);
     if (!p)
         return error_memory_for(err, "checking a workload of %u slots", c.slot_count);
     c.slots = (struct slot *)(void *)p;
     c.lines = (struct line *)(void *)(p + slots);
     c.heap = (uint32_t *)(void *)(p + slots + lines);
     c.seats = (uint32_t *)(void *)(p + slots + lines + heap);
-    int bad = walk(&c);
+    int bad = check_walk(&c);
     if (!bad)
         bad = compare_totals(&c);
     munmap(p, bytes ? bytes : 1);

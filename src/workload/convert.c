@@ -71,7 +71,7 @@ static void begin_realloc(struct converter *c, uint32_t trace_thread, uint32_t t
     c->open_thread = trace_thread;
 }
 
-static bool room(struct converter *c, uint32_t slot)
+static bool converter_room(struct converter *c, uint32_t slot)
 {
     if (slot < c->slot_cap)
         return true;
@@ -139,7 +139,7 @@ static void unknown_release(struct converter *c, const struct trace_batch *b, si
 }
 
 /* Events of kind OTHER. */
-static void other(struct converter *c, const struct trace_batch *b, size_t i)
+static void convert_other(struct converter *c, const struct trace_batch *b, size_t i)
 {
     const struct replayed as = replayed_as(b->op[i], b->argument[i]);
     const uint64_t size = b->size[i], argument = as.alignment, ns = b->time_ns[i];
@@ -170,7 +170,7 @@ static void other(struct converter *c, const struct trace_batch *b, size_t i)
 #define FAR  24
 #define NEAR 12
 
-FETCHES look_ahead(const struct converter *c, const struct trace_batch *b, size_t i)
+FETCHES converter_look_ahead(const struct converter *c, const struct trace_batch *b, size_t i)
 {
     if (i + FAR >= b->n)
         return;
@@ -228,7 +228,7 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
     size_t i = 0;
     for (; i < b->n && b->first_event + i < c->image->inherited; i++) { /* before the fork */
         uint32_t thread = writer_thread(c, b->thread[i]);
-        if (b->slot[i] == NONE || !room(c, b->slot[i]))
+        if (b->slot[i] == NONE || !converter_room(c, b->slot[i]))
             return error_memory_for(err, "the live blocks");
         put_pool(c, b, i, thread);
         c->slots[b->slot[i]] = workload_writer_allocate(c->writer, thread, WORKLOAD_PRESENT,
@@ -246,7 +246,7 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
             }
         }
         if (far_away)
-            look_ahead(c, b, i);
+            converter_look_ahead(c, b, i);
         const unsigned kind = b->kind[i], op = b->op[i];
         const struct replayed as = replayed_as(op, b->argument[i]);
         const unsigned code = as.code;
@@ -257,7 +257,7 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
             interrupt(c, ns);
         switch (kind) {
         case TRACE_ALLOC: {
-            if (slot == NONE || !room(c, slot))
+            if (slot == NONE || !converter_room(c, slot))
                 return error_memory_for(err, "the live blocks");
             uint32_t thread = writer_thread(c, b->thread[i]);
             struct pending *p = &c->pending[b->thread[i]];
@@ -290,7 +290,7 @@ static int take_batch(struct converter *c, const struct trace_batch *b, struct e
             break;
         }
         case TRACE_FREE_UNKNOWN: unknown_release(c, b, i, writer_thread(c, b->thread[i])); break;
-        default: other(c, b, i); break;
+        default: convert_other(c, b, i); break;
         }
     }
     return 0;
@@ -331,10 +331,10 @@ static bool cut_batch(const struct converter *c, struct trace_batch *b)
     return false;
 }
 
-static int convert(struct converter *c, struct trace *t, uint32_t index,
-                   const struct workload_options *options,
-                   void (*progress)(void *, uint64_t, uint64_t), void *progress_arg,
-                   struct error *err)
+static int convert_image(struct converter *c, struct trace *t, uint32_t index,
+                         const struct workload_options *options,
+                         void (*progress)(void *, uint64_t, uint64_t), void *progress_arg,
+                         struct error *err)
 {
     const struct trace_image *image = c->image;
     struct trace_cursor *cursor = trace_cursor_open(t, index, err);
@@ -400,7 +400,7 @@ int workload_convert(struct trace *t, uint32_t image, const char *path,
     c.writer = workload_writer_new(path, err);
     int result = -1;
     if (c.writer) {
-        if (convert(&c, t, image, options, progress, progress_arg, err)) {
+        if (convert_image(&c, t, image, options, progress, progress_arg, err)) {
             workload_writer_abandon(c.writer);
         } else {
             workload_writer_count(c.writer, WORKLOAD_FACT_LOST_CALLS, c.image->lost_calls);

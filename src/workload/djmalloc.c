@@ -24,7 +24,7 @@ struct file {
     size_t bytes;
 };
 
-static int open_file(const char *path, struct file *f, struct error *err)
+static int open_djmalloc_file(const char *path, struct file *f, struct error *err)
 {
     f->data = trust_map(path, &f->bytes, err);
     return f->data ? 0 : -1;
@@ -66,7 +66,7 @@ struct reader {
     uint64_t pointers, lock_count;
 };
 
-static uint64_t number(struct reader *r, const uint8_t **p)
+static uint64_t read_field(struct reader *r, const uint8_t **p)
 {
     uint64_t v = 0;
     for (unsigned i = 0; i < 10 && *p < r->end; i++) {
@@ -81,15 +81,15 @@ static uint64_t number(struct reader *r, const uint8_t **p)
 
 static uint64_t pointer(struct reader *r, const uint8_t **p)
 {
-    uint64_t v = number(r, p);
+    uint64_t v = read_field(r, p);
     if (v > r->pointers)
         r->bad = true;
     return r->bad ? 0 : v;
 }
 
 /* A block begins at a pointer; one that is still there stays live for ever, out of reach. */
-static void allocate(struct reader *r, struct workload_writer *w, uint32_t thread, unsigned op,
-                     uint64_t to, uint64_t alignment, uint64_t size)
+static void write_allocation(struct reader *r, struct workload_writer *w, uint32_t thread,
+                             unsigned op, uint64_t to, uint64_t alignment, uint64_t size)
 {
     if (to)
         r->slots[to] = workload_writer_allocate(w, thread, op, size, alignment, 0);
@@ -104,7 +104,7 @@ static void reallocate(struct reader *r, struct workload_writer *w, uint32_t thr
     if (from && slot == NONE)
         workload_writer_count(w, WORKLOAD_FACT_UNKNOWN_FREES, 1);
     if (slot == NONE) {
-        allocate(r, w, thread, MLW_OP_REALLOC, to, 0, size);
+        write_allocation(r, w, thread, MLW_OP_REALLOC, to, 0, size);
     } else if (to) {
         r->slots[from] = NONE;
         r->slots[to] = workload_writer_reallocate(w, thread, MLW_OP_REALLOC, slot, size, 0);
@@ -117,8 +117,8 @@ static void reallocate(struct reader *r, struct workload_writer *w, uint32_t thr
 }
 
 /* One operation. False when the thread must wait. */
-static bool step(struct reader *r, struct line *l, struct workload_writer *w,
-                 struct djmalloc_result *result)
+static bool step_operation(struct reader *r, struct line *l, struct workload_writer *w,
+                           struct djmalloc_result *result)
 {
     uint8_t code = *l->p++;
     uint64_t to, from, alignment, n;
@@ -132,28 +132,29 @@ static bool step(struct reader *r, struct line *l, struct workload_writer *w,
     case WL_VALLOC:
     case WL_PVALLOC:
         to = pointer(r, &l->p);
-        n = number(r, &l->p);
+        n = read_field(r, &l->p);
         if (!r->bad)
-            allocate(r, w, l->thread,
-                     code == WL_MALLOC   ? MLW_OP_MALLOC
-                     : code == WL_CALLOC ? MLW_OP_CALLOC
-                     : code == WL_VALLOC ? MLW_OP_VALLOC
-                                         : MLW_OP_PVALLOC,
-                     to, 0, n);
+            write_allocation(r, w, l->thread,
+                             code == WL_MALLOC   ? MLW_OP_MALLOC
+                             : code == WL_CALLOC ? MLW_OP_CALLOC
+                             : code == WL_VALLOC ? MLW_OP_VALLOC
+                                                 : MLW_OP_PVALLOC,
+                             to, 0, n);
         break;
     case WL_MEMALIGN:
     case WL_POSIX_MEMALIGN:
         to = pointer(r, &l->p);
-        alignment = number(r, &l->p);
-        n = number(r, &l->p);
+        alignment = read_field(r, &l->p);
+        n = read_field(r, &l->p);
         if (!r->bad)
-            allocate(r, w, l->thread, code == WL_MEMALIGN ? MLW_OP_MEMALIGN : MLW_OP_POSIX_MEMALIGN,
-                     to, alignment, n);
+            write_allocation(r, w, l->thread,
+                             code == WL_MEMALIGN ? MLW_OP_MEMALIGN : MLW_OP_POSIX_MEMALIGN, to,
+                             alignment, n);
         break;
     case WL_REALLOC:
         to = pointer(r, &l->p);
         from = pointer(r, &l->p);
-        n = number(r, &l->p);
+        n = read_field(r, &l->p);
         if (!r->bad)
             reallocate(r, w, l->thread, to, from, n);
         break;
@@ -171,14 +172,14 @@ static bool step(struct reader *r, struct line *l, struct workload_writer *w,
         }
         break;
     case WL_SYNC_W:
-        n = number(r, &l->p);
+        n = read_field(r, &l->p);
         if (n > r->lock_count)
             r->bad = true;
         if (!r->bad)
             r->locks[n] = 1;
         break;
     case WL_SYNC_R:
-        n = number(r, &l->p);
+        n = read_field(r, &l->p);
         if (n > r->lock_count)
             r->bad = true;
         l->waits = n;
@@ -205,7 +206,7 @@ static int run_lines(struct reader *r, struct line *lines, uint64_t n, struct wo
                 if (l->p >= r->end)
                     return error_set(err, ERROR_FORMAT, "the workload ends in a thread's middle");
                 moved = true;
-                if (!step(r, l, w, result) && r->bad)
+                if (!step_operation(r, l, w, result) && r->bad)
                     return error_set(err, ERROR_FORMAT,
                                      "the workload has an operation that cannot be");
             }
@@ -228,7 +229,7 @@ static int read_workload(const struct file *f, struct workload_writer *w,
     int bad = 0;
     while (p < r.end && *p != WL_DONE && !r.bad && !bad) {
         uint8_t code = *p++;
-        uint64_t n = number(&r, &p);
+        uint64_t n = read_field(&r, &p);
         if (code == WL_ALLOC_PTRS)
             r.pointers = n;
         else if (code == WL_ALLOC_SYNCS)
@@ -267,7 +268,7 @@ int djmalloc_convert(const char *path, enum djmalloc_kind kind, const char *out,
 {
     struct file f;
     memset(result, 0, sizeof *result);
-    if (open_file(path, &f, err))
+    if (open_djmalloc_file(path, &f, err))
         return -1;
     struct workload_writer *w = workload_writer_new(out, err);
     int bad = w ? 0 : -1;

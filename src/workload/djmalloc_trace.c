@@ -43,14 +43,14 @@ struct reader {
     size_t live, held;
 };
 
-static size_t hash(const struct reader *r, uint64_t address)
+static size_t hash_address(const struct reader *r, uint64_t address)
 {
     return (size_t)(address * 0x9e3779b97f4a7c15u >> 20) & (r->cap - 1);
 }
 
-static struct block *find(const struct reader *r, uint64_t address)
+static struct block *find_block(const struct reader *r, uint64_t address)
 {
-    for (size_t i = r->cap ? hash(r, address) : 0; r->cap; i = (i + 1) & (r->cap - 1)) {
+    for (size_t i = r->cap ? hash_address(r, address) : 0; r->cap; i = (i + 1) & (r->cap - 1)) {
         if (r->blocks[i].address == address)
             return &r->blocks[i];
         if (!r->blocks[i].address)
@@ -59,7 +59,7 @@ static struct block *find(const struct reader *r, uint64_t address)
     return NULL;
 }
 
-static bool put(struct reader *r, uint64_t address, uint32_t slot)
+static bool put_block_at(struct reader *r, uint64_t address, uint32_t slot)
 {
     if (2 * r->used + 2 > r->cap) {
         size_t cap = 1024;
@@ -74,10 +74,10 @@ static bool put(struct reader *r, uint64_t address, uint32_t slot)
         r->used = r->live = 0;
         for (size_t i = 0; i < n; i++)
             if (old[i].address > 1)
-                put(r, old[i].address, old[i].slot);
+                put_block_at(r, old[i].address, old[i].slot);
         free(old);
     }
-    size_t i = hash(r, address);
+    size_t i = hash_address(r, address);
     while (r->blocks[i].address > 1)
         i = (i + 1) & (r->cap - 1);
     r->used += !r->blocks[i].address;
@@ -86,7 +86,7 @@ static bool put(struct reader *r, uint64_t address, uint32_t slot)
     return true;
 }
 
-static uint32_t take(struct reader *r, struct block *b)
+static uint32_t take_traced_block(struct reader *r, struct block *b)
 {
     b->address = 1;
     r->live--;
@@ -94,7 +94,7 @@ static uint32_t take(struct reader *r, struct block *b)
 }
 
 /* NULL with *err set. */
-static struct thread *thread_of(struct reader *r, int32_t id, struct error *err)
+static struct thread *find_trace_thread(struct reader *r, int32_t id, struct error *err)
 {
     const uint64_t hash = (uint32_t)id * 0x9e3779b97f4a7c15u;
     size_t at = INDEX_START;
@@ -147,12 +147,12 @@ static bool ready(const struct reader *r, const struct djmalloc_record *k)
 {
     unsigned type = k->type_path & 255;
     if (type == DJ_FREE)
-        return !k->ptr1 || find(r, k->ptr1);
-    if (type == DJ_REALLOC && k->ptr1 && !find(r, k->ptr1))
+        return !k->ptr1 || find_block(r, k->ptr1);
+    if (type == DJ_REALLOC && k->ptr1 && !find_block(r, k->ptr1))
         return false;
     if (djmalloc_failed(k) || (type == DJ_REALLOC && k->ptr2 == k->ptr1))
         return true;
-    return !find(r, k->ptr2);
+    return !find_block(r, k->ptr2);
 }
 
 /* Executes a record; what cannot be is made so (forced). False without memory. */
@@ -161,20 +161,20 @@ static bool act(struct reader *r, struct thread *t, const struct djmalloc_record
     const unsigned type = k->type_path & 255;
     const bool releases = type == DJ_FREE || type == DJ_REALLOC;
     const bool failed = type != DJ_FREE && djmalloc_failed(k);
-    struct block *old = releases && k->ptr1 ? find(r, k->ptr1) : NULL;
+    struct block *old = releases && k->ptr1 ? find_block(r, k->ptr1) : NULL;
     uint32_t slot = old ? old->slot : DJ_NO_SLOT, vanished = DJ_NO_SLOT;
     r->result->records++;
     if (old && (!failed || !k->size)) /* a realloc that fails leaves its block */
-        take(r, old);
+        take_traced_block(r, old);
     if (type == DJ_FREE || failed) {
         r->sink->call(r->sink->arg, t->number, k, slot, DJ_NO_SLOT);
         return true;
     }
-    if ((old = find(r, k->ptr2))) { /* its free never came */
+    if ((old = find_block(r, k->ptr2))) { /* its free never came */
         r->result->forced++;
-        vanished = take(r, old);
+        vanished = take_traced_block(r, old);
     }
-    return put(r, k->ptr2, r->sink->call(r->sink->arg, t->number, k, slot, vanished));
+    return put_block_at(r, k->ptr2, r->sink->call(r->sink->arg, t->number, k, slot, vanished));
 }
 
 /* The thread at this place of `waiting` holds nothing back any more. */
@@ -186,7 +186,7 @@ static void stop_waiting(struct reader *r, size_t at)
 }
 
 /* Lets every thread whose first held record has become possible go on. */
-static bool wake(struct reader *r)
+static bool wake_held_threads(struct reader *r)
 {
     for (bool again = r->held > 0; again;) {
         again = false;
@@ -224,10 +224,10 @@ static bool force(struct reader *r)
     r->held--;
     if (!most->count)
         stop_waiting(r, at);
-    return wake(r);
+    return wake_held_threads(r);
 }
 
-static bool hold(struct reader *r, struct thread *t, const struct djmalloc_record *k)
+static bool hold_record(struct reader *r, struct thread *t, const struct djmalloc_record *k)
 {
     if (t->first + t->count == t->cap) {
         if (t->first) {
@@ -255,7 +255,7 @@ static bool hold(struct reader *r, struct thread *t, const struct djmalloc_recor
 }
 
 /* The records of malloc and free that a realloc made have been taken with it. */
-static bool is_part(struct thread *t, const struct djmalloc_record *k)
+static bool record_is_part(struct thread *t, const struct djmalloc_record *k)
 {
     unsigned type = k->type_path & 255;
     if (type == DJ_MALLOC && t->skip_malloc && k->ptr2 == t->skip_malloc) {
@@ -274,7 +274,8 @@ static bool is_part(struct thread *t, const struct djmalloc_record *k)
     return false;
 }
 
-static int convert(struct reader *r, const struct djmalloc_record *k, size_t n, struct error *err)
+static int convert_records(struct reader *r, const struct djmalloc_record *k, size_t n,
+                           struct error *err)
 {
     for (size_t i = 0; i < n; i++) {
         unsigned type = k[i].type_path & 255;
@@ -283,19 +284,19 @@ static int convert(struct reader *r, const struct djmalloc_record *k, size_t n, 
         if (!op_of(type))
             return error_set(err, ERROR_FORMAT, "record %zu has the type %u, which does not exist",
                              i, type);
-        struct thread *t = thread_of(r, k[i].thread, err);
+        struct thread *t = find_trace_thread(r, k[i].thread, err);
         if (!t)
             return -1;
         bool fine = true;
-        if (is_part(t, &k[i]))
+        if (record_is_part(t, &k[i]))
             continue;
         if (t->count || !ready(r, &k[i])) {
             r->result->reordered += !t->count;
-            fine = hold(r, t, &k[i]);
+            fine = hold_record(r, t, &k[i]);
             while (fine && (r->held > HELD_MAX || r->waiting_count == WAITING_MAX))
                 fine = force(r);
         } else {
-            fine = act(r, t, &k[i]) && wake(r);
+            fine = act(r, t, &k[i]) && wake_held_threads(r);
         }
         if (!fine)
             return error_memory_for(err, "the live blocks");
@@ -310,8 +311,8 @@ int djmalloc_read_records(const uint8_t *data, size_t bytes, const struct djmall
                           struct djmalloc_result *result, struct error *err)
 {
     struct reader r = {.sink = sink, .result = result};
-    int bad = convert(&r, (const struct djmalloc_record *)(const void *)data,
-                      bytes / sizeof(struct djmalloc_record), err);
+    int bad = convert_records(&r, (const struct djmalloc_record *)(const void *)data,
+                              bytes / sizeof(struct djmalloc_record), err);
     for (size_t i = 0; i < r.thread_count; i++)
         free(r.threads[i].held);
     free(r.threads);

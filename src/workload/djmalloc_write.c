@@ -38,7 +38,7 @@ struct writer {
         moved_to; /* the block's slots before and after a MOVE, until its realloc */
 };
 
-static void put(struct buffer *b, uint64_t v)
+static void put_field(struct buffer *b, uint64_t v)
 {
     uint8_t bytes[10];
     unsigned n = sizeof bytes;
@@ -57,13 +57,13 @@ static void sync_threads(struct writer *w, uint32_t from, uint32_t to)
         return;
     w->syncs++;
     put_code(&w->threads[from], WL_SYNC_W);
-    put(&w->threads[from], w->syncs);
+    put_field(&w->threads[from], w->syncs);
     put_code(&w->threads[to], WL_SYNC_R);
-    put(&w->threads[to], w->syncs);
+    put_field(&w->threads[to], w->syncs);
 }
 
 /* The size that pvalloc makes of it; one that cannot be made stays so. */
-static uint64_t whole_pages(uint64_t bytes, uint64_t page_bytes)
+static uint64_t pages_of_pvalloc(uint64_t bytes, uint64_t page_bytes)
 {
     return bytes > UINT64_MAX - page_bytes ? bytes
                                            : (bytes + page_bytes - 1) / page_bytes * page_bytes;
@@ -93,24 +93,24 @@ static void put_operation(void *arg, const struct workload_event *e)
         sync_threads(w, e->thread, (uint32_t)e->size_bytes);
     } else if (workload_releases(e->code)) {
         put_code(b, WL_FREE);
-        put(b, slot);
+        put_field(b, slot);
     } else if (workload_reallocates(e->code)) {
         uint64_t from = e->slot == w->moved_to ? (uint64_t)w->moved_from + 1 : slot;
         put_code(b, WL_REALLOC);
-        put(b, is_zero(e) ? 0 : slot);
-        put(b, e->variant >= WORKLOAD_LOCAL ? from : 0);
-        put(b, e->size_bytes);
+        put_field(b, is_zero(e) ? 0 : slot);
+        put_field(b, e->variant >= WORKLOAD_LOCAL ? from : 0);
+        put_field(b, e->size_bytes);
         w->moved_to = NONE;
     } else if (e->code == WORKLOAD_MOVE) {
         w->moved_from = (uint32_t)e->size_bytes;
         w->moved_to = e->slot;
     } else if (workload_allocates(e->code)) {
         put_code(b, codes[e->code]);
-        put(b, slot);
+        put_field(b, slot);
         if (workload_aligned(e->code) || pages)
-            put(b, pages ? w->page_bytes : e->alignment);
-        put(b,
-            e->code == MLW_OP_PVALLOC ? whole_pages(e->size_bytes, w->page_bytes) : e->size_bytes);
+            put_field(b, pages ? w->page_bytes : e->alignment);
+        put_field(b, e->code == MLW_OP_PVALLOC ? pages_of_pvalloc(e->size_bytes, w->page_bytes)
+                                               : e->size_bytes);
     }
 }
 
@@ -119,21 +119,21 @@ static void put_beginning(struct buffer *b, const struct workload *w, const stru
 {
     buffer_clear(b);
     put_code(b, WL_ALLOC_PTRS);
-    put(b, w->facts[WORKLOAD_FACT_SLOTS] + 1);
+    put_field(b, w->facts[WORKLOAD_FACT_SLOTS] + 1);
     put_code(b, WL_ALLOC_SYNCS);
-    put(b, out->syncs + 1);
+    put_field(b, out->syncs + 1);
     put_code(b, WL_NTHREADS);
-    put(b, w->thread_count);
+    put_field(b, w->thread_count);
     for (uint32_t i = 0; i < w->thread_count; i++) {
         put_code(b, WL_START_THREAD);
-        put(b, offset);
+        put_field(b, offset);
         offset += out->threads[i].size_bytes;
     }
     put_code(b, WL_DONE);
 }
 
-static int write_file(const char *path, const struct workload *w, struct writer *out,
-                      struct error *err)
+static int write_djmalloc_file(const char *path, const struct workload *w, struct writer *out,
+                               struct error *err)
 {
     struct buffer beginning = {0};
     bool failed = false;
@@ -182,7 +182,7 @@ static int write_workload(const struct workload *w, const char *out, uint64_t *c
         return error_memory_for(err, "%u threads", w->thread_count);
     int bad = workload_visit(w, put_operation, &writer, err);
     if (!bad)
-        bad = write_file(out, w, &writer, err);
+        bad = write_djmalloc_file(out, w, &writer, err);
     for (uint32_t i = 0; i < w->thread_count; i++)
         buffer_release(&writer.threads[i]);
     free(writer.threads);
@@ -202,14 +202,14 @@ struct tracer {
     struct djmalloc_record records[RECORDS];
 };
 
-static void flush(struct tracer *t)
+static void flush_tracer(struct tracer *t)
 {
     fwrite(t->records, sizeof *t->records, t->used, t->out);
     t->used = 0;
 }
 
 /* Blocks have distinct addresses for a trace's reader: a page for each slot. */
-static uint64_t address_of(uint32_t slot) { return ((uint64_t)slot + 16) << 12; }
+static uint64_t slot_address(uint32_t slot) { return ((uint64_t)slot + 16) << 12; }
 
 static void put_record(void *arg, const struct workload_event *e)
 {
@@ -238,12 +238,12 @@ static void put_record(void *arg, const struct workload_event *e)
         return;
     t->changed += is_changed(e);
     if (t->used == RECORDS)
-        flush(t);
+        flush_tracer(t);
     struct djmalloc_record *r = &t->records[t->used++];
     memset(r, 0, sizeof *r);
     r->thread = (int32_t)e->thread + 1;
     r->type_path = types[e->code];
-    uint64_t address = e->has_slot ? address_of(e->slot) : 0;
+    uint64_t address = e->has_slot ? slot_address(e->slot) : 0;
     if (workload_releases(e->code)) {
         r->ptr1 = address;
         return;
@@ -251,7 +251,7 @@ static void put_record(void *arg, const struct workload_event *e)
     r->size = e->size_bytes;
     r->ptr2 = is_zero(e) ? 0 : address;
     if (r->type_path == DJ_REALLOC && e->variant >= WORKLOAD_LOCAL) {
-        r->ptr1 = e->slot == t->moved_to ? address_of(t->moved_from) : address;
+        r->ptr1 = e->slot == t->moved_to ? slot_address(t->moved_from) : address;
         t->moved_to = NONE;
     }
     if (workload_aligned(e->code))
@@ -281,7 +281,7 @@ static int write_trace(const struct workload *w, const char *out, uint64_t *chan
     t->records[t->used++] = (struct djmalloc_record){
         .thread = 1, .type_path = DJ_MAGIC, .ptr1 = DJ_MAGIC_POINTER, .size = sizeof(void *)};
     int bad = workload_visit(w, put_record, t, err);
-    flush(t);
+    flush_tracer(t);
     bool fine = !ferror(t->out);
     fine = !fclose(t->out) && fine;
     *changed = t->changed;

@@ -25,7 +25,7 @@ static int append_input(int to, struct error *err)
     return bad || !n ? bad : error_system(err, "cannot read standard input");
 }
 
-static int append(int to, const char *path, struct error *err)
+static int append_file(int to, const char *path, struct error *err)
 {
     const int from = trust_open_any(path, err);
     struct stat st;
@@ -75,7 +75,7 @@ int workload_gather(const char *beside, char *const *files, size_t count, struct
 {
     int fd = workload_unnamed(beside, err);
     for (size_t i = 0; fd >= 0 && i < count; i++)
-        if (strcmp(files[i], "-") ? append(fd, files[i], err) : append_input(fd, err)) {
+        if (strcmp(files[i], "-") ? append_file(fd, files[i], err) : append_input(fd, err)) {
             close(fd);
             fd = -1;
         }

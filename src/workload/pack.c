@@ -51,8 +51,8 @@ int workload_unpack(const void *data, size_t n, int into, uint64_t most, struct 
 }
 
 /* Feeds one piece into the frame, or ends it. */
-static int pack_piece(ZSTD_CCtx *context, ZSTD_inBuffer *in, bool last, char *block, size_t room,
-                      FILE *out, struct error *err)
+static int pack_workload_piece(ZSTD_CCtx *context, ZSTD_inBuffer *in, bool last, char *block,
+                               size_t room, FILE *out, struct error *err)
 {
     size_t left;
     do {
@@ -86,7 +86,7 @@ int workload_pack(int from, FILE *out, struct error *err)
         if (failed)
             break;
         ZSTD_inBuffer in = {data, (size_t)n, 0};
-        failed = pack_piece(context, &in, n == 0, block, room, out, err);
+        failed = pack_workload_piece(context, &in, n == 0, block, room, out, err);
         at += n;
         if (n == 0)
             break;
@@ -115,7 +115,7 @@ static int unpack(const char *path, int into, struct error *err)
     return failed;
 }
 
-static bool is_plain(int fd)
+static bool is_plain_file(int fd)
 {
     uint32_t magic = 0;
     return pread(fd, &magic, sizeof magic, 0) == sizeof magic && magic == WORKLOAD_MAGIC;
@@ -140,7 +140,7 @@ int workload_source_open(struct workload_source *s, const char *path, struct err
         else if ((failed = unpack(path, s->fd, err)))
             error_prefix(err, "%s", path);
         name_descriptor(s);
-    } else if (from >= 0 && is_plain(from)) {
+    } else if (from >= 0 && is_plain_file(from)) {
         s->fd = trust_stable(from, TRUST_COPY_BYTES_MAX, err);
         from = -1;
         if (s->fd < 0 || fcntl(s->fd, F_SETFD, 0)) /* programs that are started inherit it */
@@ -163,7 +163,7 @@ int workload_source_expect(struct workload_source *s, const char *path, struct e
     int failed = 0, fd = s->fd >= 0 ? s->fd : trust_open_any(path, err);
     if (fd < 0)
         failed = -1;
-    else if (fd != s->fd || !is_plain(fd))
+    else if (fd != s->fd || !is_plain_file(fd))
         failed = error_set(err, ERROR_USAGE,
                            "%s is not a workload; 'mallow workload RECORDING -o OUT.mwl' makes one",
                            path);
@@ -185,7 +185,7 @@ bool workload_is(const char *path)
 {
     struct error ignored;
     int fd = trust_open_any(path, &ignored);
-    bool is = fd >= 0 && is_plain(fd);
+    bool is = fd >= 0 && is_plain_file(fd);
     if (fd >= 0)
         close(fd);
     return is;

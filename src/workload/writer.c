@@ -12,7 +12,7 @@
 
 #define RECORD_BYTES_MAX 96u /* of a record, its run and its pace */
 
-static void no_memory(struct workload_writer *w)
+static void writer_no_memory(struct workload_writer *w)
 {
     if (!w->failed)
         error_memory_for(&w->error, "while making a workload");
@@ -58,7 +58,7 @@ struct workload_writer *workload_writer_new(const char *path, struct error *err)
     return w;
 }
 
-static void release(struct workload_writer *w)
+static void release_writer(struct workload_writer *w)
 {
     for (uint32_t i = 0; i < w->stream_count; i++) {
         free(w->streams[i].ops);
@@ -75,11 +75,12 @@ void workload_writer_abandon(struct workload_writer *w)
 {
     struct error ignored;
     trust_whole_close(&w->whole, false, &ignored);
-    release(w);
+    release_writer(w);
 }
 
 /* Grows an array by doubling; false without memory. */
-static bool grow(struct workload_writer *w, void **array, uint32_t *cap, uint32_t need, size_t each)
+static bool grow_array(struct workload_writer *w, void **array, uint32_t *cap, uint32_t need,
+                       size_t each)
 {
     if (need <= *cap)
         return true;
@@ -88,7 +89,7 @@ static bool grow(struct workload_writer *w, void **array, uint32_t *cap, uint32_
         n *= 2;
     void *p = large_grow(*array, *cap * each, n * each);
     if (!p) {
-        no_memory(w);
+        writer_no_memory(w);
         return false;
     }
     *array = p;
@@ -99,7 +100,8 @@ static bool grow(struct workload_writer *w, void **array, uint32_t *cap, uint32_
 uint32_t workload_writer_thread(struct workload_writer *w, bool is_main, bool ended,
                                 uint64_t end_ns)
 {
-    if (!grow(w, (void **)&w->streams, &w->stream_cap, w->stream_count + 1, sizeof *w->streams))
+    if (!grow_array(w, (void **)&w->streams, &w->stream_cap, w->stream_count + 1,
+                    sizeof *w->streams))
         return 0;
     struct stream *s = &w->streams[w->stream_count];
     memset(s, 0, sizeof *s);
@@ -113,7 +115,7 @@ uint32_t workload_writer_thread(struct workload_writer *w, bool is_main, bool en
 
 /* --- chunks --- */
 
-static void end_run(struct stream *s)
+static void writer_end_run(struct stream *s)
 {
     if (!s->run)
         return;
@@ -123,11 +125,11 @@ static void end_run(struct stream *s)
     s->run = 0;
 }
 
-static void flush(struct workload_writer *w, struct stream *s)
+static void writer_flush(struct workload_writer *w, struct stream *s)
 {
     if (!s->records)
         return;
-    end_run(s);
+    writer_end_run(s);
     struct workload_chunk c = {.magic = WORKLOAD_CHUNK_MAGIC,
                                .kind = WORKLOAD_CHUNK_RECORDS,
                                .thread = (uint32_t)(s - w->streams),
@@ -148,7 +150,7 @@ static void flush(struct workload_writer *w, struct stream *s)
     c.checksum = workload_checksum(&c, w->out + sizeof c, n);
     memcpy(w->out, &c, sizeof c);
     if (!ARRAY_ROOM(s->offsets, s->offset_count + 1, s->offset_cap)) {
-        no_memory(w);
+        writer_no_memory(w);
         return;
     }
     s->offsets[s->offset_count++] = w->offset;
@@ -188,7 +190,7 @@ static void reclaim(struct workload_writer *w, struct stream *s)
     s->own_count = 0;
 }
 
-static bool is_over(const struct stream *s, uint64_t time_ns)
+static bool stream_is_over(const struct stream *s, uint64_t time_ns)
 {
     return s->started && s->ended && s->end_ns < time_ns;
 }
@@ -197,7 +199,7 @@ static void reclaim_all(struct workload_writer *w, uint64_t time_ns)
 {
     for (uint32_t i = 0; i < w->seat_count; i++) {
         struct stream *s = &w->streams[w->seats[i]];
-        if (is_over(s, time_ns))
+        if (stream_is_over(s, time_ns))
             reclaim(w, s);
     }
 }
@@ -228,7 +230,7 @@ static void start_thread(struct workload_writer *w, uint32_t thread, uint64_t ti
     uint32_t active = 0;
     for (uint32_t i = 0; i < w->seat_count; i++) {
         struct stream *old = &w->streams[w->seats[i]];
-        if (!is_over(old, time_ns)) {
+        if (!stream_is_over(old, time_ns)) {
             active++;
             continue;
         }
@@ -243,12 +245,12 @@ static void start_thread(struct workload_writer *w, uint32_t thread, uint64_t ti
     }
     w->active = active + 1;
     if (seat == NONE) {
-        if (!grow(w, (void **)&w->seats, &w->seat_cap, w->seat_count + 1, sizeof *w->seats))
+        if (!grow_array(w, (void **)&w->seats, &w->seat_cap, w->seat_count + 1, sizeof *w->seats))
             return;
         seat = w->seat_count++;
     } else {
         struct stream *old = &w->streams[w->seats[seat]];
-        flush(w, old);
+        writer_flush(w, old);
         free(old->ops);
         old->ops = NULL;
     }
@@ -269,7 +271,7 @@ static void end_threads(struct workload_writer *w, uint64_t time_ns)
         struct stream *s = &w->streams[w->seats[i]];
         if (!s->started || !s->ended || s->end_written)
             continue;
-        if (is_over(s, time_ns)) {
+        if (stream_is_over(s, time_ns)) {
             s->end_written = true;
             if (!(s->flags & WORKLOAD_THREAD_MAIN))
                 put_end(w, w->seats[i], s->end_ns);
@@ -284,7 +286,7 @@ static bool make_buffers(struct workload_writer *w, struct stream *s)
 {
     s->ops = malloc(3 * (size_t)WORKLOAD_PAYLOAD_MAX);
     if (!s->ops) {
-        no_memory(w);
+        writer_no_memory(w);
         return false;
     }
     s->runs = s->ops + WORKLOAD_PAYLOAD_MAX;
@@ -298,7 +300,7 @@ static bool make_buffers(struct workload_writer *w, struct stream *s)
 void writer_skip_places(const struct workload_writer *w, struct stream *s)
 {
     const uint32_t before = s->runs_bytes;
-    end_run(s);
+    writer_end_run(s);
     s->gap = w->place - s->run_end;
     take_room(s, s->runs_bytes - before);
 }
@@ -327,7 +329,7 @@ bool writer_make_ready(struct workload_writer *w, uint32_t thread, uint64_t time
     if (!s->ops && !make_buffers(w, s))
         return false;
     if (s->ops_bytes + s->runs_bytes + s->pace_bytes + RECORD_BYTES_MAX > WORKLOAD_PAYLOAD_MAX)
-        flush(w, s);
+        writer_flush(w, s);
     if (!s->records) {
         s->first_place = s->run_end = w->place;
         s->first_ns = s->pace_ns = ns_of(w, time_ns);
@@ -377,7 +379,7 @@ static uint32_t new_slot(struct workload_writer *w)
         w->failed = true;
         return NONE;
     }
-    if (!grow(w, (void **)&w->slots, &w->slot_cap, w->slot_count + 1, sizeof *w->slots))
+    if (!grow_array(w, (void **)&w->slots, &w->slot_cap, w->slot_count + 1, sizeof *w->slots))
         return NONE;
     w->slots[w->slot_count].generation = 0;
     return w->slot_count++;
@@ -608,14 +610,14 @@ void workload_writer_count(struct workload_writer *w, enum workload_fact fact, u
 
 /* --- the end --- */
 
-static void put_summary(struct workload_writer *w)
+static void writer_put_summary(struct workload_writer *w)
 {
     size_t cap = 4096;
     for (uint32_t i = 0; i < w->stream_count; i++)
         cap += 64 + 10 * w->streams[i].offset_count;
     uint8_t *data = malloc(cap), *p = data;
     if (!data) {
-        no_memory(w);
+        writer_no_memory(w);
         return;
     }
     p = workload_put(p, WORKLOAD_FACT_COUNT - 1);
@@ -664,13 +666,14 @@ int workload_writer_finish(struct workload_writer *w, struct workload_written *w
         struct stream *s = &w->streams[i];
         if (!s->started) { /* without a call: the process's first thread, or none */
             s->seat = w->seat_count;
-            if (!grow(w, (void **)&w->seats, &w->seat_cap, w->seat_count + 1, sizeof *w->seats))
+            if (!grow_array(w, (void **)&w->seats, &w->seat_cap, w->seat_count + 1,
+                            sizeof *w->seats))
                 break;
             w->seats[w->seat_count++] = i;
             s->flags |= WORKLOAD_THREAD_BEGIN;
         }
         if (s->records)
-            flush(w, s);
+            writer_flush(w, s);
     }
     w->facts[WORKLOAD_FACT_SLOTS] = w->slot_count;
     w->facts[WORKLOAD_FACT_SEATS] = w->seat_count;
@@ -684,7 +687,7 @@ int workload_writer_finish(struct workload_writer *w, struct workload_written *w
         if (workload_is_call(i))
             w->facts[WORKLOAD_FACT_OPERATIONS] += w->calls[i];
     if (!w->failed)
-        put_summary(w);
+        writer_put_summary(w);
     if (trust_whole_close(&w->whole, !w->failed, &w->error))
         w->failed = true;
     int result = 0;
@@ -699,6 +702,6 @@ int workload_writer_finish(struct workload_writer *w, struct workload_written *w
         written->pace_bytes = w->pace_bytes;
         written->threads = w->stream_count;
     }
-    release(w);
+    release_writer(w);
     return result;
 }

@@ -85,12 +85,12 @@ static void put_down(const struct hand *h, struct workload_writer *w, struct str
 }
 
 /* All bits for a release, none for an allocation. */
-static inline uint64_t mask_of(unsigned code)
+static inline uint64_t release_mask(unsigned code)
 {
     _Static_assert((MLW_OP_FREE & 8) && !((MLW_OP_MALLOC | MLW_OP_CALLOC) & 8), "a bit of its own");
     return -(uint64_t)(code >> 3 & 1);
 }
-static inline uint64_t choose(uint64_t mask, uint64_t a, uint64_t b)
+static inline uint64_t choose_masked(uint64_t mask, uint64_t a, uint64_t b)
 {
     return b ^ ((a ^ b) & mask);
 }
@@ -145,7 +145,7 @@ static __attribute__((noinline)) size_t take_rare(struct hand *h, struct workloa
 #define FAR  24u
 #define NEAR 12u
 
-FETCHES look_ahead(const struct hand *h, const struct workload_calls *c, size_t i)
+FETCHES calls_look_ahead(const struct hand *h, const struct workload_calls *c, size_t i)
 {
     if (i + FAR >= c->n)
         return;
@@ -155,8 +155,8 @@ FETCHES look_ahead(const struct hand *h, const struct workload_calls *c, size_t 
 }
 
 /* The pace comes to the time of call number i. Returns how many calls behind it have room. */
-static inline size_t keep_pace(struct hand *h, const struct workload_writer *w, struct stream *s,
-                               uint64_t time_ns, size_t i)
+static inline size_t calls_keep_pace(struct hand *h, const struct workload_writer *w,
+                                     struct stream *s, uint64_t time_ns, size_t i)
 {
     const uint64_t ns = ns_of(w, time_ns);
     writer_put_pace_entry(s, h->since_pace + (uint32_t)(i - h->paced) + 1, ns - h->pace_ns);
@@ -180,9 +180,9 @@ take_some(struct hand *into, struct workload_writer *w, uint32_t thread,
     const uint64_t toucher = (uint64_t)thread << 32;
     for (; i < to; i++) {
         const unsigned code = k.code[i];
-        const uint64_t size_bytes = k.size[i], time_ns = k.time_ns[i], frees = mask_of(code);
+        const uint64_t size_bytes = k.size[i], time_ns = k.time_ns[i], frees = release_mask(code);
         uint32_t *theirs = &k.slots[k.slot[i]];
-        const uint32_t slot = (uint32_t)choose(frees, *theirs, h.own);
+        const uint32_t slot = (uint32_t)choose_masked(frees, *theirs, h.own);
         if (__builtin_expect(slot == NONE, 0))
             break;
         struct slot *b = &h.slots[slot];
@@ -195,25 +195,25 @@ take_some(struct hand *into, struct workload_writer *w, uint32_t thread,
         if (__builtin_expect(time_ns >= h.stop_ns, 0)) {
             if (time_ns > w->next_end_ns || ns_of(w, time_ns) - h.pace_ns < PACE_STEP_NS)
                 break;
-            const size_t room = keep_pace(&h, w, s, time_ns, i);
+            const size_t room = calls_keep_pace(&h, w, s, time_ns, i);
             to = to - i - 1 < room ? to : i + 1 + room;
         }
         if (far_away)
-            look_ahead(&h, &k, i);
+            calls_look_ahead(&h, &k, i);
         const uint32_t d = slot - h.last_slot;
         const uint32_t difference = (uint32_t)(d << 1) ^ (uint32_t)((int32_t)d >> 31);
         w->calls[code]++;
-        *theirs = (uint32_t)choose(frees, NONE, slot);
-        b->size_bytes = choose(frees, h.own, size_bytes);
+        *theirs = (uint32_t)choose_masked(frees, NONE, slot);
+        b->size_bytes = choose_masked(frees, h.own, size_bytes);
         b->generation += 1 + (uint32_t)frees;
-        h.own = (uint32_t)choose(frees, slot, before);
+        h.own = (uint32_t)choose_masked(frees, slot, before);
         h.own_count -= 1 + 2 * (uint32_t)frees;
         h.own_least = h.own_count < h.own_least ? h.own_count : h.own_least;
-        h.live_bytes += choose(frees, -before, size_bytes);
+        h.live_bytes += choose_masked(frees, -before, size_bytes);
         h.peak_bytes = h.live_bytes > h.peak_bytes ? h.live_bytes : h.peak_bytes;
         h.last_slot = slot;
         *h.p = (uint8_t)code;
-        h.p = workload_put_short(h.p + 1, choose(frees, difference, size_bytes));
+        h.p = workload_put_short(h.p + 1, choose_masked(frees, difference, size_bytes));
     }
     *into = h;
     return i;
