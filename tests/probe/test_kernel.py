@@ -117,6 +117,9 @@ class Kernel(Case):
     def test_faults_against_perf_stat(self):
         if not shutil.which("perf"):
             self.skipTest("SKIPPED, LOUDLY: no perf (linux-perf)")
+        why = subprocess.run(["perf", "--version"], capture_output=True, text=True, check=False)
+        if why.returncode:  # Ubuntu's is a script that looks for the one of this kernel
+            self.skipTest(f"SKIPPED, LOUDLY: perf does not run here: {why.stderr.strip()[:100]}")
         counts = os.path.join(tempfile.mkdtemp(prefix="mallow-test-"), "counts")
         self.addCleanup(shutil.rmtree, os.path.dirname(counts))
         stat = []

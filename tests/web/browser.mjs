@@ -25,7 +25,7 @@ export function onPath(...names) {
 export function browserOrSkip() {
   const found = onPath("chromium", "chromium-browser", "google-chrome");
   if (!found) {
-    console.log("SKIPPED: no chromium on this machine; scripts/dependencies check installs it");
+    console.log("SKIPPED: no chromium on this machine; scripts/dependencies check installs it where it is a package (on Ubuntu it is a snap alone)");
     process.exit(77);
   }
   return found;
