@@ -36,15 +36,15 @@ static bool is_unmeasured(const struct advising *a, const struct advice *v)
            v->kind == ADVICE_DONTNEED;
 }
 
-static void signed_size(struct buffer *b, double bytes)
+static void put_signed_size(struct buffer *b, double bytes)
 {
     char n[HUMAN_TEXT_BYTES];
     buffer_printf(b, "%s%s", bytes < 0 ? "-" : "", human_size(n, (uint64_t)fabs(bytes)));
 }
 
 /* "these 41,000 blocks of parse", and where that is */
-static void put_blocks(const struct advising *a, const struct page *p, struct buffer *b,
-                       const struct advice *v)
+static void put_advised_blocks(const struct advising *a, const struct page *p, struct buffer *b,
+                               const struct advice *v)
 {
     char n[HUMAN_TEXT_BYTES];
     if (v->blocks == 1)
@@ -61,7 +61,7 @@ static void put_remedy(const struct advising *a, const struct page *p, struct bu
     if (v && r->left_out)
         buffer_append_text(b, "without ");
     if (v)
-        put_blocks(a, p, b, v);
+        put_advised_blocks(a, p, b, v);
     else if (r->pooled)
         buffer_append_text(b, "the blocks of all these call sites");
     else
@@ -87,9 +87,9 @@ static void put_costs(const struct advising *a, struct buffer *b, const struct r
 {
     if (has_intervals(a)) {
         buffer_append_char(b, '(');
-        signed_size(b, r->low);
+        put_signed_size(b, r->low);
         buffer_append_text(b, " .. ");
-        signed_size(b, r->high);
+        put_signed_size(b, r->high);
         buffer_append_text(b, "), ");
     }
     if (r->cpu.method != STATS_NONE) {
@@ -105,7 +105,7 @@ static void print_remedy(const struct advising *a, const struct page *p, const s
     const struct advice *v = advice_of(a, r);
     const char *text = v ? advice_text(v->kind) : r->text;
     struct buffer b = {0}, saves = {0};
-    signed_size(&saves, r->saves);
+    put_signed_size(&saves, r->saves);
     page_right(&b, buffer_text(&saves), 11);
     buffer_append_text(&b, "  ");
     put_costs(a, &b, r);
@@ -157,7 +157,7 @@ static void print_unmeasured(const struct advising *a, const struct page *p)
             buffer_printf(&b, " (%s)", human_size(n, v->saves_address_bytes));
         if (advice_has_site(v->kind)) {
             buffer_append_text(&b, ": ");
-            put_blocks(a, p, &b, v);
+            put_advised_blocks(a, p, &b, v);
         }
         page_wrap(p, &b, 13);
         buffer_release(&b);
@@ -182,9 +182,9 @@ void advise_print_text(const struct advising *a)
     buffer_clear(&b);
     if (a->count) {
         buffer_printf(&b, "replayed up to there, %zu times for each setting: ", a->o->rounds);
-        signed_size(&b, a->replayed);
+        put_signed_size(&b, a->replayed);
         buffer_append_text(&b, " of the heap were resident; in the program ");
-        signed_size(&b, a->recorded);
+        put_signed_size(&b, a->recorded);
         buffer_append_text(&b, " of heap and anonymous memory");
     } else {
         buffer_append_text(&b, "No setting that mallow knows would save a twentieth of it.");

@@ -53,7 +53,8 @@ static void stage(void *arg, const char *name)
         progress_begin(arg, name);
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_advise(const struct command *self, const void *options, char **operands,
+                      int operand_count)
 {
     static struct advising advising;
     const struct advise_cli *o = options;
@@ -119,5 +120,5 @@ const struct command command_advise = {
     .min_operands = 1,
     .max_operands = 1,
     .flags = COMMAND_FILES,
-    .run = run,
+    .run = run_advise,
 };

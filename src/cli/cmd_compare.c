@@ -62,7 +62,7 @@ static double percentage(const char *text, double otherwise)
     return percent / 100;
 }
 
-static int add(struct comparing *k, const char *spec, size_t n)
+static int add_candidate_spec(struct comparing *k, const char *spec, size_t n)
 {
     if (k->count == COMPARISON_CANDIDATES)
         return command_usage(k->self, "more than %d allocators", COMPARISON_CANDIDATES);
@@ -73,7 +73,7 @@ static int add(struct comparing *k, const char *spec, size_t n)
     return 0;
 }
 
-static int collect(struct comparing *k)
+static int collect_candidates(struct comparing *k)
 {
     const struct compare_cli *o = k->o;
     char path[PATH_MAX];
@@ -82,12 +82,13 @@ static int collect(struct comparing *k)
     for (size_t i = 0; i < o->alloc.count && !status; i++) {
         const char *p = o->alloc.items[i];
         if (strchr(p, '+')) {
-            status = add(k, p, strlen(p));
+            status = add_candidate_spec(k, p, strlen(p));
             continue;
         }
         while (!status) {
             size_t n = strcspn(p, ",");
-            status = n ? add(k, p, n) : command_usage(k->self, "an empty name in --alloc");
+            status = n ? add_candidate_spec(k, p, n)
+                       : command_usage(k->self, "an empty name in --alloc");
             if (!p[n])
                 break;
             p += n + 1;
@@ -95,13 +96,13 @@ static int collect(struct comparing *k)
     }
     for (size_t i = 0; !o->alloc.count && replay_allocators[i] && !status; i++)
         if (!replay_find_allocator(replay_allocators[i], path, &err))
-            status = add(k, replay_allocators[i], strlen(replay_allocators[i]));
+            status = add_candidate_spec(k, replay_allocators[i], strlen(replay_allocators[i]));
         else
             command_warn(k->self, "%s", err.text);
     return status;
 }
 
-static int plan(struct comparing *k)
+static int plan_comparison(struct comparing *k)
 {
     const struct compare_cli *o = k->o;
     k->fail_above = percentage(o->fail_above, 0);
@@ -123,7 +124,8 @@ static int plan(struct comparing *k)
     return 0;
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_compare(const struct command *self, const void *options, char **operands,
+                       int operand_count)
 {
     static struct comparing k;
     k = (struct comparing){.self = self, .o = options};
@@ -135,7 +137,7 @@ static int run(const struct command *self, const void *options, char **operands,
                                        "--corpus, --shard, --against nor --html");
         int failed = gate_check(self, &k.o->gate, k.o->fail_above);
         if (!failed)
-            failed = plan(&k);
+            failed = plan_comparison(&k);
         return failed ? failed : compare_merge(&k, operands, operand_count);
     }
     if (operand_count > 1)
@@ -152,9 +154,9 @@ static int run(const struct command *self, const void *options, char **operands,
         return command_usage(self, "--html shows one workload; with --corpus there is --json");
     int status = gate_check(self, &k.o->gate, k.o->fail_above);
     if (!status)
-        status = plan(&k);
+        status = plan_comparison(&k);
     if (!status)
-        status = collect(&k);
+        status = collect_candidates(&k);
     if (!status && k.o->fail_above && !k.o->against && k.count == 1)
         status = command_usage(self, "--fail-above needs something to compare with: a second "
                                      "--alloc, or --against");
@@ -188,5 +190,5 @@ const struct command command_compare = {
     .min_operands = 0,
     .max_operands = -1,
     .flags = COMMAND_FILES,
-    .run = run,
+    .run = run_compare,
 };

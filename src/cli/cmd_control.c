@@ -61,7 +61,8 @@ static int save_heap(const struct command *self, const struct control_cli *cli, 
     return EXIT_DONE;
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_control(const struct command *self, const void *options, char **operands,
+                       int operand_count)
 {
     const struct control_cli *cli = options;
     uint64_t pid;
@@ -120,5 +121,5 @@ const struct command command_control = {
     .min_operands = 2,
     .max_operands = 3,
     .flags = COMMAND_PIDS,
-    .run = run,
+    .run = run_control,
 };

@@ -50,7 +50,7 @@ static const struct option_spec specs[] = {
 };
 
 /* The growth of one figure against its limit. */
-static void judge_one(struct gate *g, const struct gate_limit *l, const struct diff *d)
+static void judge_growth(struct gate *g, const struct gate_limit *l, const struct diff *d)
 {
     const uint64_t old = d->old.gate.value[l->figure], now = d->now.gate.value[l->figure];
     const uint64_t growth = now > old ? now - old : 0;
@@ -77,17 +77,17 @@ static void judge_one(struct gate *g, const struct gate_limit *l, const struct d
                    gate_words(l->figure), text, above ? "more than" : "not more than", l->text);
 }
 
-static int judge(const struct command *self, const struct diff_cli *cli,
-                 const struct gate_limits *limits, const struct diff *d)
+static int judge_diff(const struct command *self, const struct diff_cli *cli,
+                      const struct gate_limits *limits, const struct diff *d)
 {
     struct gate g = {.self = self, .options = &cli->gate};
     for (size_t i = 0; i < limits->count; i++)
-        judge_one(&g, &limits->items[i], d);
+        judge_growth(&g, &limits->items[i], d);
     return gate_finish(&g, d->now.path);
 }
 
-static int write_page(const char *path, const struct diff *d, struct symbols *symbols,
-                      const struct report_options *o, struct error *err)
+static int write_diff_page(const char *path, const struct diff *d, struct symbols *symbols,
+                           const struct report_options *o, struct error *err)
 {
     struct output output;
     if (output_open(&output, path, err))
@@ -96,7 +96,8 @@ static int write_page(const char *path, const struct diff *d, struct symbols *sy
     return output_close(&output, status == 0, err) ? -1 : status;
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_diff(const struct command *self, const void *options, char **operands,
+                    int operand_count)
 {
     const struct diff_cli *cli = options;
     struct gate_limits limits;
@@ -131,7 +132,7 @@ static int run(const struct command *self, const void *options, char **operands,
     if (!status)
         status = diff_build(&d, operands[0], old, &of_old, operands[1], now, &o, symbols, &err);
     if (!status && cli->html)
-        status = write_page(cli->html, &d, symbols, &o, &err);
+        status = write_diff_page(cli->html, &d, symbols, &o, &err);
     else if (!status && cli->json)
         diff_json(stdout, &d, symbols, &o);
     else if (!status)
@@ -142,7 +143,7 @@ static int run(const struct command *self, const void *options, char **operands,
     }
     status = status ? command_fail(self, &err) : command_finish(self);
     if (!status && limits.count)
-        status = judge(self, cli, &limits, &d);
+        status = judge_diff(self, cli, &limits, &d);
     diff_release(&d);
     trace_close(old);
     trace_close(now);
@@ -168,5 +169,5 @@ const struct command command_diff = {
     .min_operands = 2,
     .max_operands = 2,
     .flags = COMMAND_FILES,
-    .run = run,
+    .run = run_diff,
 };

@@ -154,7 +154,8 @@ static void add_cold_fact(struct doctor_findings *s)
     }
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_doctor(const struct command *self, const void *options, char **operands,
+                      int operand_count)
 {
     const struct doctor_options *o = options;
     static struct doctor_findings s;
@@ -199,5 +200,5 @@ const struct command command_doctor = {
     .options_bytes = sizeof(struct doctor_options),
     .max_operands = 1,
     .flags = COMMAND_PROGRAM,
-    .run = run,
+    .run = run_doctor,
 };

@@ -27,7 +27,8 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_dump(const struct command *self, const void *options, char **operands,
+                    int operand_count)
 {
     const struct dump_cli *cli = options;
     struct error err;
@@ -77,5 +78,5 @@ const struct command command_dump = {
     .min_operands = 1,
     .max_operands = 1,
     .flags = COMMAND_FILES,
-    .run = run,
+    .run = run_dump,
 };

@@ -59,7 +59,8 @@ static int write_out(const struct export_cli *cli, const char *recording,
     return status;
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_export(const struct command *self, const void *options, char **operands,
+                      int operand_count)
 {
     const struct export_cli *cli = options;
     const struct export_format *format = format_of(cli->format);
@@ -138,5 +139,5 @@ const struct command command_export = {
     .min_operands = 1,
     .max_operands = 1,
     .flags = COMMAND_FILES,
-    .run = run,
+    .run = run_export,
 };

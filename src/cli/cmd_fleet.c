@@ -202,7 +202,8 @@ static const struct action {
     int (*run)(const struct command *self, const struct fleet_cli *cli, char **operands, int count);
 } actions[] = {{"init", run_init}, {"load", run_load}, {"report", run_report}, {"diff", run_diff}};
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_fleet(const struct command *self, const void *options, char **operands,
+                     int operand_count)
 {
     const struct fleet_cli *cli = options;
     if (!cli->store)
@@ -239,5 +240,5 @@ const struct command command_fleet = {
     .min_operands = 1,
     .max_operands = -1,
     .flags = COMMAND_FILES,
-    .run = run,
+    .run = run_fleet,
 };

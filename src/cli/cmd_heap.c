@@ -131,8 +131,8 @@ static int show_diff(const struct heap_cli *cli, struct heap *h, char **operands
     return status;
 }
 
-static int show(const struct heap_cli *cli, struct heap *h, struct heap_recording *opened,
-                uint64_t address, char **operands, struct error *err)
+static int show_heap(const struct heap_cli *cli, struct heap *h, struct heap_recording *opened,
+                     uint64_t address, char **operands, struct error *err)
 {
     if (cli->diff)
         return show_diff(cli, h, operands, opened, err);
@@ -156,8 +156,8 @@ static int show(const struct heap_cli *cli, struct heap *h, struct heap_recordin
 }
 
 /* -1: reported the error. */
-static int check(const struct command *self, const struct heap_cli *cli, int operand_count,
-                 uint64_t *address, uint64_t *limit)
+static int check_heap_options(const struct command *self, const struct heap_cli *cli,
+                              int operand_count, uint64_t *address, uint64_t *limit)
 {
     const char *asked = cli->why ? cli->why : cli->who;
     if (cli->why && cli->who)
@@ -181,14 +181,15 @@ static int check(const struct command *self, const struct heap_cli *cli, int ope
     return gate_check(self, &cli->gate, cli->fail_above != NULL);
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_heap(const struct command *self, const void *options, char **operands,
+                    int operand_count)
 {
     const struct heap_cli *cli = options;
     uint64_t address = 0, limit = 0;
     struct error err;
     struct output output = {0};
     struct heap_recording opened = {.path = cli->recording, .view = &cli->view};
-    int status = check(self, cli, operand_count, &address, &limit);
+    int status = check_heap_options(self, cli, operand_count, &address, &limit);
     if (status)
         return status;
     if (cli->output && (output_must_be_regular(cli->output, "a heap", &err) ||
@@ -198,7 +199,7 @@ static int run(const struct command *self, const void *options, char **operands,
     status = (output.file && output_close(&output, h != NULL, &err)) || !h ? -1 : 0;
     const bool unknown = !status && cli->by == HEAP_VIEW_SITE - 1 && !heap_facts(h)->recorded;
     if (!status && !unknown)
-        status = show(cli, h, &opened, address, operands, &err);
+        status = show_heap(cli, h, &opened, address, operands, &err);
     int judged = EXIT_DONE;
     if (!status && cli->fail_above)
         judged = heap_gate_judge(self, &cli->gate, cli->fail_above, heap_facts(h), limit,
@@ -235,5 +236,5 @@ const struct command command_heap = {
     .min_operands = 1,
     .max_operands = 2,
     .flags = COMMAND_FILES | COMMAND_PIDS,
-    .run = run,
+    .run = run_heap,
 };

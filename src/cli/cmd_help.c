@@ -35,7 +35,8 @@ static void print_commands(void)
          "'mallow COMMAND --help' shows the options of a command.");
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_help(const struct command *self, const void *options, char **operands,
+                    int operand_count)
 {
     const struct help_options *o = options;
     if (o->completion == 0)
@@ -70,5 +71,5 @@ const struct command command_help = {
     .defaults = &defaults,
     .options_bytes = sizeof(struct help_options),
     .max_operands = 1,
-    .run = run,
+    .run = run_help,
 };

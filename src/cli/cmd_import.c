@@ -26,7 +26,8 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_import(const struct command *self, const void *options, char **operands,
+                      int operand_count)
 {
     const struct import_cli *cli = options;
     struct import_result result;
@@ -77,5 +78,5 @@ const struct command command_import = {
     .min_operands = 1,
     .max_operands = 1,
     .flags = COMMAND_FILES,
-    .run = run,
+    .run = run_import,
 };

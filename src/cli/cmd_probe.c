@@ -77,8 +77,8 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
-static int check(const struct command *self, const struct probe_cli *o,
-                 const struct probe_kind *kind, int operand_count)
+static int check_probe_options(const struct command *self, const struct probe_cli *o,
+                               const struct probe_kind *kind, int operand_count)
 {
     int targets = (o->pid != 0) + o->all + (operand_count > 0);
     if (o->list && !probe_kind_has_list(kind))
@@ -216,7 +216,8 @@ static int run_kind(const struct command *self, const struct probe_cli *o,
     return status;
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_probe(const struct command *self, const void *options, char **operands,
+                     int operand_count)
 {
     struct probe_cli o = *(const struct probe_cli *)options;
     const struct probe_kind *kind = probe_kind_find(operands[0]);
@@ -232,7 +233,7 @@ static int run(const struct command *self, const void *options, char **operands,
     case OPTIONS_BAD: return EXIT_USAGE;
     case OPTIONS_OK: break;
     }
-    int status = check(self, &o, kind, count);
+    int status = check_probe_options(self, &o, kind, count);
     if (!status)
         status = (o.list ? run_list : run_kind)(self, &o, kind, count ? program : NULL);
     if (o.functions.items != ((const struct probe_cli *)options)->functions.items)
@@ -265,5 +266,5 @@ const struct command command_probe = {
     .min_operands = 1,
     .max_operands = -1,
     .flags = COMMAND_PROGRAM,
-    .run = run,
+    .run = run_probe,
 };

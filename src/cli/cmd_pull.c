@@ -45,8 +45,8 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
-static void print(const struct command *self, const struct pull_cli *cli, const char *url,
-                  const struct segments_result *r, bool whole, uint64_t took_ns)
+static void print_pulled(const struct command *self, const struct pull_cli *cli, const char *url,
+                         const struct segments_result *r, bool whole, uint64_t took_ns)
 {
     char n[HUMAN_TEXT_BYTES], took[HUMAN_TEXT_BYTES];
     if (!whole)
@@ -90,12 +90,13 @@ static int pull(const struct command *self, const struct pull_cli *cli,
         }
     }
     if (!status)
-        print(self, cli, objects_url(from), &result, whole, clock_monotonic_ns() - start);
+        print_pulled(self, cli, objects_url(from), &result, whole, clock_monotonic_ns() - start);
     objects_close(from);
     return status;
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_pull(const struct command *self, const void *options, char **operands,
+                    int operand_count)
 {
     struct pull_cli cli = *(const struct pull_cli *)options;
     struct transfer transfer = {
@@ -137,5 +138,5 @@ const struct command command_pull = {
     .options_bytes = sizeof(struct pull_cli),
     .min_operands = 1,
     .max_operands = 1,
-    .run = run,
+    .run = run_pull,
 };

@@ -82,7 +82,7 @@ struct telling {
     bool quiet;
 };
 
-static void show(void *arg, uint64_t sent, uint64_t bytes)
+static void show_push_progress(void *arg, uint64_t sent, uint64_t bytes)
 {
     struct telling *t = arg;
     progress_update(&t->progress, sent, bytes);
@@ -98,7 +98,7 @@ static void again(void *arg, const char *why, uint64_t pause_ns)
     progress_begin(&t->progress, "sending");
 }
 
-static void print(const struct push_cli *cli, const char *path, const struct push_result *r)
+static void print_pushed(const struct push_cli *cli, const char *path, const struct push_result *r)
 {
     char n[HUMAN_TEXT_BYTES], took[HUMAN_TEXT_BYTES];
     if (cli->s.json) {
@@ -144,7 +144,7 @@ static int send_it(const struct command *self, const struct push_cli *cli, const
                                    .retries = cli->s.retries,
                                    .timeout_ns = cli->s.timeout_ns,
                                    .first_pause_ns = SECOND_NS,
-                                   .progress = show,
+                                   .progress = show_push_progress,
                                    .again = again,
                                    .arg = &telling};
     progress_begin(&telling.progress, "sending");
@@ -153,7 +153,7 @@ static int send_it(const struct command *self, const struct push_cli *cli, const
     close(fd);
     if (status)
         return command_fail(self, &err);
-    print(cli, path, &result);
+    print_pushed(cli, path, &result);
     return command_finish(self);
 }
 
@@ -170,7 +170,8 @@ static int send_segments(const struct command *self, const struct push_cli *cli,
     return status;
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_push(const struct command *self, const void *options, char **operands,
+                    int operand_count)
 {
     const struct push_cli *cli = options;
     struct push_headers headers = {0};
@@ -219,5 +220,5 @@ const struct command command_push = {
     .min_operands = 1,
     .max_operands = 1,
     .flags = COMMAND_FILES,
-    .run = run,
+    .run = run_push,
 };

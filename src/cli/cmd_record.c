@@ -84,8 +84,8 @@ struct forms {
 };
 
 /* Of a PROGRAM. 0, or an exit status. */
-static int check(const struct command *self, const struct record_cli *o, int operand_count,
-                 struct forms *f)
+static int check_record_options(const struct command *self, const struct record_cli *o,
+                                int operand_count, struct forms *f)
 {
     struct error err = {0};
     *f = (struct forms){.with_count = 0};
@@ -133,7 +133,8 @@ static int record(const struct record_cli *o, struct record_options *options,
     return result.exit_status;
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_record(const struct command *self, const void *options, char **operands,
+                      int operand_count)
 {
     const struct record_cli *o = options;
     struct forms f;
@@ -144,7 +145,7 @@ static int run(const struct command *self, const void *options, char **operands,
         return command_usage(self, "-o - is standard output, the program's own; give a file");
     if (o->pid)
         return record_attached(self, o, operand_count);
-    int status = check(self, o, operand_count, &f);
+    int status = check_record_options(self, o, operand_count, &f);
     if (status)
         return status;
     if (inspect_find_library("libmallow-record.so", library, &err)) {
@@ -210,5 +211,5 @@ const struct command command_record = {
     .min_operands = 0,
     .max_operands = -1,
     .flags = COMMAND_PROGRAM,
-    .run = run,
+    .run = run_record,
 };

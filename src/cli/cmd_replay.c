@@ -79,7 +79,7 @@ static void print_calls(json_object *run)
 }
 
 /* The lines that the project began with: one figure a line, then what it is. */
-static void print_text(json_object *run)
+static void print_replay_text(json_object *run)
 {
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES], c[HUMAN_TEXT_BYTES];
 #define N(path) measured_number(run, path, 0)
@@ -156,7 +156,7 @@ static size_t middle(json_object **runs, size_t n)
     return best;
 }
 
-static void print_json(json_object **runs, size_t n, size_t chosen)
+static void print_replay_json(json_object **runs, size_t n, size_t chosen)
 {
     json_object *out = document_new();
     json_object_object_foreach(runs[chosen], key, value)
@@ -171,7 +171,8 @@ static void print_json(json_object **runs, size_t n, size_t chosen)
     json_object_put(out);
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_replay(const struct command *self, const void *options, char **operands,
+                      int operand_count)
 {
     (void)operand_count;
     const struct replay_cli *o = options;
@@ -209,9 +210,9 @@ static int run(const struct command *self, const void *options, char **operands,
         print_notes(self, runs[chosen]);
         replaying_say_replaced(self, runs[chosen], o->alloc);
         if (o->json)
-            print_json(runs, n, chosen);
+            print_replay_json(runs, n, chosen);
         else
-            print_text(runs[chosen]);
+            print_replay_text(runs[chosen]);
         status = command_finish(self);
     }
     for (size_t i = 0; i < done; i++)
@@ -235,5 +236,5 @@ const struct command command_replay = {
     .min_operands = 1,
     .max_operands = 1,
     .flags = COMMAND_FILES,
-    .run = run,
+    .run = run_replay,
 };

@@ -80,8 +80,8 @@ static const struct option_spec specs[] = {
 };
 
 /* The page, beside OUT until it is complete: a page that is there is whole. */
-static int write_page(const char *path, const char *recording, struct trace *t,
-                      struct symbols *symbols, struct report_options *o, struct error *err)
+static int write_report_page(const char *path, const char *recording, struct trace *t,
+                             struct symbols *symbols, struct report_options *o, struct error *err)
 {
     struct output output;
     struct progress progress;
@@ -96,8 +96,8 @@ static int write_page(const char *path, const char *recording, struct trace *t,
 }
 
 /* One figure of one process against its limit. */
-static void judge_one(struct gate *g, const struct gate_limit *l, const struct gate_process *p,
-                      bool several)
+static void judge_figure(struct gate *g, const struct gate_limit *l, const struct gate_process *p,
+                         bool several)
 {
     const uint64_t value = p->values.value[l->figure];
     const bool above = value > l->amount;
@@ -124,14 +124,14 @@ static void judge_one(struct gate *g, const struct gate_limit *l, const struct g
 }
 
 /* The exit status: the figures against the limits. */
-static int judge(const struct command *self, const struct report_cli *cli,
-                 const struct gate_limits *limits, const struct gate_processes *read,
-                 const char *path)
+static int judge_report(const struct command *self, const struct report_cli *cli,
+                        const struct gate_limits *limits, const struct gate_processes *read,
+                        const char *path)
 {
     struct gate g = {.self = self, .options = &cli->gate};
     for (size_t i = 0; i < read->count; i++)
         for (size_t k = 0; k < limits->count; k++)
-            judge_one(&g, &limits->items[k], &read->items[i], read->count > 1);
+            judge_figure(&g, &limits->items[k], &read->items[i], read->count > 1);
     for (size_t k = 0; k < limits->count && !read->count; k++)
         gate_judge(&g, GATE_UNKNOWN, limits->items[k].text, NULL, 0,
                    "%s: not known, there is no process in the recording",
@@ -139,7 +139,8 @@ static int judge(const struct command *self, const struct report_cli *cli,
     return gate_finish(&g, path);
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_report(const struct command *self, const void *options, char **operands,
+                      int operand_count)
 {
     const struct report_cli *cli = options;
     struct error err;
@@ -200,7 +201,7 @@ static int run(const struct command *self, const void *options, char **operands,
     struct symbols *symbols = view_symbols(&cli->view, &err);
     int status = symbols ? view_times(&cli->view, t, &o, &err) : -1;
     if (!status)
-        status = cli->html   ? write_page(cli->html, operands[0], t, symbols, &o, &err)
+        status = cli->html   ? write_report_page(cli->html, operands[0], t, symbols, &o, &err)
                  : cli->json ? report_json(stdout, operands[0], t, symbols, &o, &err)
                              : report_text(stdout, operands[0], t, symbols, &o, &err);
     symbols_free(symbols);
@@ -209,7 +210,7 @@ static int run(const struct command *self, const void *options, char **operands,
     else
         status = command_finish(self);
     if (!status && limits.count)
-        status = judge(self, cli, &limits, &read, operands[0]);
+        status = judge_report(self, cli, &limits, &read, operands[0]);
     gate_release(&read);
     trace_close(t);
     return status;
@@ -233,5 +234,5 @@ const struct command command_report = {
     .min_operands = 1,
     .max_operands = 1,
     .flags = COMMAND_FILES,
-    .run = run,
+    .run = run_report,
 };

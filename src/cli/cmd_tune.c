@@ -55,8 +55,8 @@ static void confirming(void *arg, uint64_t done, uint64_t expected)
     progress_update(bar, done, expected);
 }
 
-static int show(const struct command *self, const struct tune_cli *o, struct tuning *t,
-                const char *workload)
+static int show_tuning(const struct command *self, const struct tune_cli *o, struct tuning *t,
+                       const char *workload)
 {
     struct error err;
     json_object *json = o->json || o->html ? tuning_json(t, workload) : NULL;
@@ -71,7 +71,8 @@ static int show(const struct command *self, const struct tune_cli *o, struct tun
     return status ? status : command_finish(self);
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_tune(const struct command *self, const void *options, char **operands,
+                    int operand_count)
 {
     (void)operand_count;
     static struct tuning t;
@@ -101,7 +102,7 @@ static int run(const struct command *self, const void *options, char **operands,
     if (failed)
         status = command_fail(self, &err);
     if (!status)
-        status = show(self, o, &t, operands[0]);
+        status = show_tuning(self, o, &t, operands[0]);
     tuning_release(&t);
     workload_source_close(&source);
     return status;
@@ -122,5 +123,5 @@ const struct command command_tune = {
     .min_operands = 1,
     .max_operands = 1,
     .flags = COMMAND_FILES,
-    .run = run,
+    .run = run_tune,
 };

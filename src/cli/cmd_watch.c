@@ -131,8 +131,8 @@ static int clean_up(const struct command *self, const struct watch_cli *o, int o
 }
 
 /* Whether the options go together, and those that need no system for their meaning. */
-static int check(struct watch_config *config, struct watching *w, struct watch_options *options,
-                 int operand_count)
+static int check_watch_options(struct watch_config *config, struct watching *w,
+                               struct watch_options *options, int operand_count)
 {
     const struct watch_cli *o = &config->now;
     const struct command *self = w->command;
@@ -165,8 +165,8 @@ static int prepare_program(const struct command *self, char *const program[], bo
     return EXIT_MALLOW_FAILED;
 }
 
-static int watch(const struct command *self, struct watch_config *config, char **operands,
-                 int operand_count)
+static int watch_programs(const struct command *self, struct watch_config *config, char **operands,
+                          int operand_count)
 {
     const struct watch_cli *o = &config->now;
     if (o->left >= 0 || o->detach)
@@ -182,7 +182,7 @@ static int watch(const struct command *self, struct watch_config *config, char *
                                     .input = -1,
                                     .served = -1,
                                     .listener = watch_session_listener(&w)};
-    int status = check(config, &w, &options, operand_count);
+    int status = check_watch_options(config, &w, &options, operand_count);
     if (status)
         return status;
     pid_t *pids = parse_pids(self, &o->pids, &status);
@@ -198,12 +198,13 @@ static int watch(const struct command *self, struct watch_config *config, char *
     return status;
 }
 
-static int run(const struct command *self, const void *parsed, char **operands, int operand_count)
+static int run_watch(const struct command *self, const void *parsed, char **operands,
+                     int operand_count)
 {
     struct watch_config config;
     int status = watch_config_open(&config, self, parsed);
     if (!status)
-        status = watch(self, &config, operands, operand_count);
+        status = watch_programs(self, &config, operands, operand_count);
     else if (status == EXIT_FAILED && operand_count)
         status = EXIT_MALLOW_FAILED;
     watch_config_release(&config);
@@ -231,5 +232,5 @@ const struct command command_watch = {
     .min_operands = 0,
     .max_operands = -1,
     .flags = COMMAND_PROGRAM,
-    .run = run,
+    .run = run_watch,
 };

@@ -46,7 +46,7 @@ static const struct option_spec specs[] = {
     OPTION_END,
 };
 
-static void report(const struct workload_written *w, const char *path)
+static void report_workload(const struct workload_written *w, const char *path)
 {
     char operations[HUMAN_TEXT_BYTES], bytes[HUMAN_TEXT_BYTES], peak[HUMAN_TEXT_BYTES];
     uint64_t calls = w->facts[WORKLOAD_FACT_OPERATIONS];
@@ -84,7 +84,7 @@ static int convert_foreign(const struct command *self, const struct workload_cli
                      "was put in, uncounted",
                      human_count(n, result.forced));
     if (!o->quiet)
-        report(&written, o->output);
+        report_workload(&written, o->output);
     return command_finish(self);
 }
 
@@ -101,7 +101,7 @@ static int convert_recording(const struct command *self, const struct workload_c
     if (status)
         return status;
     if (!o->quiet)
-        report(&written, o->output);
+        report_workload(&written, o->output);
     return command_finish(self);
 }
 
@@ -160,8 +160,8 @@ static enum djmalloc_kind target_kind(const struct workload_cli *o)
     return DJMALLOC_NEITHER;
 }
 
-static int make(const struct command *self, const struct workload_cli *o, const char *path,
-                const char *typed)
+static int make_workload(const struct command *self, const struct workload_cli *o, const char *path,
+                         const char *typed)
 {
     enum djmalloc_kind target = target_kind(o), source = djmalloc_kind(path);
     const bool packed = ends_with(o->output, ".zst");
@@ -192,7 +192,8 @@ static int make(const struct command *self, const struct workload_cli *o, const 
     return status;
 }
 
-static int run(const struct command *self, const void *options, char **operands, int operand_count)
+static int run_workload(const struct command *self, const void *options, char **operands,
+                        int operand_count)
 {
     const struct workload_cli *o = options;
     if (!o->output)
@@ -221,7 +222,7 @@ static int run(const struct command *self, const void *options, char **operands,
     struct workload_source source; /* a packed workload is unpacked; all else is as it is */
     int status = workload_source_open(&source, path, &err)
                      ? command_fail(self, &err)
-                     : make(self, o, source.path, operands[0]);
+                     : make_workload(self, o, source.path, operands[0]);
     workload_source_close(&source);
     if (gathered >= 0)
         close(gathered);
@@ -246,5 +247,5 @@ const struct command command_workload = {
     .min_operands = 1,
     .max_operands = -1,
     .flags = COMMAND_FILES,
-    .run = run,
+    .run = run_workload,
 };

@@ -14,8 +14,8 @@
 #include "workload/pack.h"
 
 /* Judges the gated figures of all candidates. */
-static void judge(const struct comparing *k, const struct comparison *c, const char *workload,
-                  struct gate *g)
+static void judge_comparison(const struct comparing *k, const struct comparison *c,
+                             const char *workload, struct gate *g)
 {
     for (size_t i = comparison_first_judged(c); i < c->count && k->fail_above >= 0; i++)
         for (unsigned m = 0; m < COMPARISON_METRICS && !c->failed[i]; m++) {
@@ -78,7 +78,8 @@ static int say_failures(const struct comparing *k, const struct comparison *c, c
 }
 
 /* Prints, saves, and reports the judgment of `subject`; releases g. */
-static int finish(const struct comparing *k, json_object *json, struct gate *g, const char *subject)
+static int finish_comparison(const struct comparing *k, json_object *json, struct gate *g,
+                             const char *subject)
 {
     struct error err;
     int status = 0;
@@ -145,9 +146,9 @@ int compare_file(const struct comparing *k, const char *path, json_object *docum
         if (!k->o->json)
             comparison_print(&c, &k->plan, terminal_color(1), terminal_columns(1, 160));
         struct gate g = {.self = k->self, .options = &k->o->gate};
-        judge(k, &c, NULL, &g);
+        judge_comparison(k, &c, NULL, &g);
         const int failures = say_failures(k, &c, NULL);
-        status = finish(k, json, &g, path);
+        status = finish_comparison(k, json, &g, path);
         status = status ? status : failures;
         json_object_put(json);
     }
@@ -168,11 +169,11 @@ static int show_corpus(const struct comparing *k, const struct corpus *corpus,
         corpus_print(corpus, all, terminal_color(1));
     struct gate g = {.self = k->self, .options = &k->o->gate};
     for (size_t i = 0; i < corpus->count; i++)
-        judge(k, &all[i], corpus->entry[i].name, &g);
+        judge_comparison(k, &all[i], corpus->entry[i].name, &g);
     int failures = 0;
     for (size_t i = 0; i < corpus->count; i++)
         failures |= say_failures(k, &all[i], corpus->entry[i].name);
-    int status = finish(k, json, &g, "corpus");
+    int status = finish_comparison(k, json, &g, "corpus");
     json_object_put(json);
     return status ? status : failures;
 }

@@ -100,7 +100,7 @@ void doctor_print_text(const struct doctor_findings *s)
 
 /* ---- JSON ---- */
 
-static void add_text(struct json_object *to, const char *key, const char *text)
+static void add_json_text(struct json_object *to, const char *key, const char *text)
 {
     json_object_object_add(to, key, json_object_new_string(text));
 }
@@ -114,9 +114,9 @@ static struct json_object *json_of_program(const struct doctor_findings *s)
 {
     const struct inspect *p = &s->program;
     struct json_object *o = json_object_new_object();
-    add_text(o, "path", p->path);
-    add_text(o, "script", p->script);
-    add_text(o, "verdict", verdict_names[s->verdict]);
+    add_json_text(o, "path", p->path);
+    add_json_text(o, "script", p->script);
+    add_json_text(o, "verdict", verdict_names[s->verdict]);
     json_object_object_add(o, "bits", json_object_new_int((int)p->bits));
     add_bool(o, "elf", p->is_elf);
     add_bool(o, "static", p->is_static);
@@ -125,15 +125,15 @@ static struct json_object *json_of_program(const struct doctor_findings *s)
     add_bool(o, "go", p->is_go);
     add_bool(o, "own_malloc", p->defines_malloc);
     add_bool(o, "symbols", p->has_symbols);
-    add_text(o, "own_allocator", p->own_allocator);
-    add_text(o, "linked_allocator", p->linked_allocator);
-    add_text(o, "linked_sanitizer", p->linked_sanitizer);
+    add_json_text(o, "own_allocator", p->own_allocator);
+    add_json_text(o, "linked_allocator", p->linked_allocator);
+    add_json_text(o, "linked_sanitizer", p->linked_sanitizer);
     struct json_object *reasons = json_object_new_array();
     for (size_t i = 0; i < s->reason_count; i++) {
         struct json_object *r = json_object_new_object();
-        add_text(r, "verdict", verdict_names[s->reasons[i].verdict]);
-        add_text(r, "what", s->reasons[i].what);
-        add_text(r, "remedy", s->reasons[i].remedy);
+        add_json_text(r, "verdict", verdict_names[s->reasons[i].verdict]);
+        add_json_text(r, "what", s->reasons[i].what);
+        add_json_text(r, "remedy", s->reasons[i].remedy);
         json_object_array_add(reasons, r);
     }
     json_object_object_add(o, "reasons", reasons);
@@ -143,18 +143,18 @@ static struct json_object *json_of_program(const struct doctor_findings *s)
 void doctor_print_json(const struct doctor_findings *s)
 {
     struct json_object *o = document_new();
-    add_text(o, "version", MALLOW_VERSION);
+    add_json_text(o, "version", MALLOW_VERSION);
     add_bool(o, "works", s->works);
     struct json_object *checks = json_object_new_array();
     for (size_t i = 0; i < s->fact_count; i++) {
         const struct machine_fact *f = &s->facts[i];
         struct json_object *c = json_object_new_object();
-        add_text(c, "name", f->name);
-        add_text(c, "status", status_names[f->status]);
-        add_text(c, "weight", weight_names[f->weight]);
-        add_text(c, "detail", f->detail);
-        add_text(c, "why", f->why);
-        add_text(c, "remedy", f->remedy);
+        add_json_text(c, "name", f->name);
+        add_json_text(c, "status", status_names[f->status]);
+        add_json_text(c, "weight", weight_names[f->weight]);
+        add_json_text(c, "detail", f->detail);
+        add_json_text(c, "why", f->why);
+        add_json_text(c, "remedy", f->remedy);
         json_object_array_add(checks, c);
     }
     json_object_object_add(o, "checks", checks);

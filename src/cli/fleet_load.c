@@ -24,7 +24,7 @@ struct loading {
     bool stop; /* the store is what failed */
 };
 
-static void count(struct loading *l, const struct fleet_loaded *loaded)
+static void count_loaded(struct loading *l, const struct fleet_loaded *loaded)
 {
     l->sum.added += loaded->added;
     l->sum.replaced += loaded->replaced;
@@ -44,7 +44,7 @@ static void load_reports(struct loading *l, const char *path)
         error_prefix(&err, "%s", path);
         command_fail(l->self, &err);
     }
-    count(l, &loaded);
+    count_loaded(l, &loaded);
 }
 
 static void load_file(struct loading *l, const char *path)
@@ -68,7 +68,7 @@ static void load_file(struct loading *l, const char *path)
         error_prefix(&err, "%s", path);
         command_fail(l->self, &err);
     } else {
-        count(l, &loaded);
+        count_loaded(l, &loaded);
         if (loaded.added || loaded.replaced)
             view_tell_losses(l->self, path, t);
     }
@@ -77,7 +77,7 @@ static void load_file(struct loading *l, const char *path)
 
 static int wanted(const struct dirent *e) { return *e->d_name != '.'; }
 
-static bool is_wanted(const char *name)
+static bool name_is_recording(const char *name)
 {
     static const char *const ends[] = {".mlw", ".json", ".jsonl"};
     const char *end = strrchr(name, '.');
@@ -109,7 +109,7 @@ static void load_directory(struct loading *l, const char *path, unsigned depth)
         if (name && !l->stop && !lstat(name, &st)) {
             if (S_ISDIR(st.st_mode))
                 load_directory(l, name, depth + 1);
-            else if (S_ISREG(st.st_mode) && is_wanted(name))
+            else if (S_ISREG(st.st_mode) && name_is_recording(name))
                 load_file(l, name);
         }
         free(name);
@@ -118,7 +118,7 @@ static void load_directory(struct loading *l, const char *path, unsigned depth)
     free(entries);
 }
 
-static void say(const struct loading *l)
+static void say_loaded(const struct loading *l)
 {
     char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES], k[HUMAN_TEXT_BYTES];
     if (l->how->json) {
@@ -161,7 +161,7 @@ int fleet_load_paths(const struct command *self, struct fleet_store *store,
             load_file(&l, paths[i]);
     }
     symbols_free(l.symbols);
-    say(&l);
+    say_loaded(&l);
     const int status = command_finish(self);
     return status ? status : l.failed ? EXIT_FAILED : EXIT_DONE;
 }

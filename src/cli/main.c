@@ -31,7 +31,7 @@ const char *command_suggest(const char *name)
     return best;
 }
 
-static void say(const struct command *c, const char *format, va_list ap)
+static void say_command_line(const struct command *c, const char *format, va_list ap)
 {
     fflush(stdout);
     text_printf(stderr, "mallow %s: ", c->name);
@@ -43,7 +43,7 @@ int command_usage(const struct command *c, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
-    say(c, format, ap);
+    say_command_line(c, format, ap);
     va_end(ap);
     return EXIT_USAGE;
 }
@@ -52,7 +52,7 @@ void command_warn(const struct command *c, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
-    say(c, format, ap);
+    say_command_line(c, format, ap);
     va_end(ap);
 }
 

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "show/output.h"
 
-static void flush(struct probe_printing *p)
+static void flush_printed_rows(struct probe_printing *p)
 {
     if ((!ferror(p->out) && !fflush(p->out)) || p->failed)
         return;
@@ -25,7 +25,7 @@ void probe_show_result(struct probe_printing *p, const struct probe_result *r)
               : p->folded ? probe_report_folded(p->out, r, &p->how, &p->err)
                           : probe_report_text(p->out, r, &p->how, &p->err);
     p->failed = p->failed || bad;
-    flush(p);
+    flush_printed_rows(p);
 }
 
 void probe_show_interval(void *arg, struct probe_result *since)
@@ -50,7 +50,7 @@ void probe_show_moment(void *arg, uint32_t pid, const struct arena_moment *m)
     (void)pid;
     if (!p->json && !p->folded) {
         probe_arenas_line(p->out, &p->lines, m);
-        flush(p);
+        flush_printed_rows(p);
     }
 }
 

@@ -55,8 +55,9 @@ static int remove_file(int fd, const char *path, uint64_t bytes, struct error *e
                : status;
 }
 
-static void print(const struct push_segments *how, const char *path, const char *url,
-                  const struct segments_result *r, uint64_t took_ns)
+static void print_pushed_segments(const struct push_segments *how, const char *path,
+                                  const char *url, const struct segments_result *r,
+                                  uint64_t took_ns)
 {
     char all[HUMAN_TEXT_BYTES], some[HUMAN_TEXT_BYTES], took[HUMAN_TEXT_BYTES];
     if (how->json) {
@@ -126,7 +127,7 @@ int push_segments(const struct command *self, const struct push_segments *how, c
     if (!status && how->removed)
         status = remove_file(fd, path, bytes, &err);
     if (!status)
-        print(how, path, objects_url(to), &result, clock_monotonic_ns() - start);
+        print_pushed_segments(how, path, objects_url(to), &result, clock_monotonic_ns() - start);
     objects_close(to);
     uploading_release(&up);
     return status ? command_fail(self, &err) : command_finish(self);

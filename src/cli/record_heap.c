@@ -19,7 +19,7 @@
 enum { TRIES = 4, PROCESSES_MAX = 256, CHILD_BYTES = 8 << 20 };
 
 /* FILE.mlw becomes FILE.mlh, of a child FILE.PID.mlh. */
-static void name_of(const struct record_heap *r, size_t of, char path[PATH_MAX])
+static void heap_file_name(const struct record_heap *r, size_t of, char path[PATH_MAX])
 {
     static const char suffix[] = ".mlw";
     size_t n = strlen(r->output), end = sizeof suffix - 1;
@@ -40,7 +40,7 @@ static int start(struct record_heap *r)
     sigset_t none;
     const char *const words[] = {"mallow", "heap", "--by", "arena", "-o", path, target, NULL};
     snprintf(target, sizeof target, "%d", (int)r->processes[r->of].pid);
-    name_of(r, r->of, path);
+    heap_file_name(r, r->of, path);
     sigemptyset(&none);
     r->words = memfd_create("mallow heap", MFD_CLOEXEC);
     posix_spawn_file_actions_init(&files);
@@ -60,7 +60,7 @@ static int start(struct record_heap *r)
 }
 
 /* Whether there is none any more; waits for it if that is asked. */
-static bool collect(struct record_heap *r, int flags)
+static bool collect_children(struct record_heap *r, int flags)
 {
     int status;
     pid_t got;
@@ -117,7 +117,7 @@ static struct record_heap_process *process_of(struct record_heap *r, pid_t pid, 
 void record_heap_size(void *arg, pid_t pid, bool is_program, uint64_t rss_bytes, const char *output)
 {
     struct record_heap *r = arg;
-    if (!collect(r, WNOHANG) || (!is_program && rss_bytes < CHILD_BYTES))
+    if (!collect_children(r, WNOHANG) || (!is_program && rss_bytes < CHILD_BYTES))
         return;
     struct record_heap_process *p = process_of(r, pid, is_program);
     if (!p || rss_bytes <= p->tried_bytes + p->tried_bytes / 4)
@@ -139,7 +139,7 @@ void record_heap_finish(struct record_heap *r, const struct command *self, bool 
 {
     char size[HUMAN_TEXT_BYTES], path[PATH_MAX];
     size_t children = 0, last = 0;
-    collect(r, 0);
+    collect_children(r, 0);
     for (size_t i = 1; i < r->count; i++)
         if (r->processes[i].saved_bytes) {
             children++;
@@ -147,7 +147,7 @@ void record_heap_finish(struct record_heap *r, const struct command *self, bool 
         }
     const bool saved = r->count && r->processes[0].saved_bytes;
     if (saved && !quiet) {
-        name_of(r, 0, path);
+        heap_file_name(r, 0, path);
         command_warn(self, "saved the heap, when %s were resident: mallow heap %s",
                      human_size(size, r->processes[0].saved_bytes), path);
     } else if (!saved) {
@@ -155,7 +155,7 @@ void record_heap_finish(struct record_heap *r, const struct command *self, bool 
                      *r->refusal ? r->refusal : "the program was never seen running");
     }
     if (children && !quiet) {
-        name_of(r, last, path);
+        heap_file_name(r, last, path);
         command_warn(self, "saved the heaps of %zu child%s, too: %s%s", children,
                      children == 1 ? "" : "ren", children == 1 ? "" : "the last is ", path);
     }

@@ -10,13 +10,13 @@
 #include "base/human.h"
 #include "base/path.h"
 
-static void say(void *arg, const char *line)
+static void say_upload_line(void *arg, const char *line)
 {
     struct record_upload *u = arg;
     record_say(u->speaker, true, line);
 }
 
-static void show(void *arg, uint64_t done, uint64_t bytes)
+static void show_upload_progress(void *arg, uint64_t done, uint64_t bytes)
 {
     struct record_upload *u = arg;
     u->speaker->progress.label = "sending";
@@ -35,7 +35,7 @@ static void name_it(struct record_upload *u, const char *program, int pid)
             *p = '_';
 }
 
-static int begin(void *arg, int fd, const char *program, int pid, struct error *err)
+static int begin_record_upload(void *arg, int fd, const char *program, int pid, struct error *err)
 {
     struct record_upload *u = arg;
     name_it(u, program, pid);
@@ -50,20 +50,20 @@ static int begin(void *arg, int fd, const char *program, int pid, struct error *
     const struct uploader_options o = {.objects = u->to.objects,
                                        .segment_bytes = u->o->segment_bytes,
                                        .must_look = u->o->removed,
-                                       .say = say,
-                                       .progress = show,
+                                       .say = say_upload_line,
+                                       .progress = show_upload_progress,
                                        .arg = u};
     u->uploader = uploader_start(&o, fd, err);
     return u->uploader ? 0 : -1;
 }
 
-static void look(void *arg)
+static void look_at_upload(void *arg)
 {
     struct record_upload *u = arg;
     uploader_look(u->uploader);
 }
 
-static enum record_fate end(void *arg, const char *path, uint64_t bytes)
+static enum record_fate end_record_upload(void *arg, const char *path, uint64_t bytes)
 {
     struct record_upload *u = arg;
     struct error err = {0};
@@ -96,7 +96,8 @@ int record_upload_prepare(struct record_upload *u, const struct record_upload_op
                           : to->header.count ? "header"
                                              : NULL;
     *u = (struct record_upload){.o = o, .speaker = speaker};
-    u->beside = (struct record_beside){.begin = begin, .look = look, .end = end, .arg = u};
+    u->beside = (struct record_beside){
+        .begin = begin_record_upload, .look = look_at_upload, .end = end_record_upload, .arg = u};
     if (!to->url)
         return without ? error_set(err, ERROR_USAGE, "--%s is for --to", without) : 0;
     if (last)

@@ -14,8 +14,8 @@
 
 /* The image to take: the only one with calls, or the one of --pid (its last, after its execs).
  * Returns its index; -1 when there is none, which was reported: *status. */
-static int64_t choose(const struct command *self, const struct trace_info *info, uint64_t pid,
-                      int *status)
+static int64_t choose_image(const struct command *self, const struct trace_info *info, uint64_t pid,
+                            int *status)
 {
     int64_t found = -1;
     unsigned several = 0;
@@ -106,7 +106,7 @@ int recorded_workload(const struct command *self, const struct recorded *how, co
     if (!t)
         return command_fail(self, &err);
     int status = 0;
-    const int64_t image = choose(self, trace_info(t), how->pid, &status);
+    const int64_t image = choose_image(self, trace_info(t), how->pid, &status);
     if (image < 0) {
         trace_close(t);
         return status;

@@ -30,7 +30,8 @@ static uint64_t find_mark(const struct times *t, const char *label, size_t n, ui
 }
 
 /* A side of the range, n bytes: a mark, or a duration. */
-static bool side(const struct times *t, const char *text, size_t n, uint64_t least, uint64_t *ns)
+static bool parse_range_side(const struct times *t, const char *text, size_t n, uint64_t least,
+                             uint64_t *ns)
 {
     const size_t prefix = sizeof MARK_PREFIX - 1;
     const bool marked = n > prefix && !strncmp(text, MARK_PREFIX, prefix);
@@ -70,8 +71,8 @@ int view_times(const struct view_options *v, const struct trace *trace, struct r
     /* A name may hold dots, too. */
     for (const char *dots = strstr(text, ".."); dots; dots = strstr(dots + 1, "..")) {
         uint64_t from = 0, to = UINT64_MAX;
-        if (side(&t, text, (size_t)(dots - text), 0, &from) &&
-            side(&t, dots + 2, strlen(dots + 2), from, &to) && from <= to) {
+        if (parse_range_side(&t, text, (size_t)(dots - text), 0, &from) &&
+            parse_range_side(&t, dots + 2, strlen(dots + 2), from, &to) && from <= to) {
             o->select.from_ns = from;
             o->select.to_ns = to == UINT64_MAX ? 0 : to + 1;
             return 0;

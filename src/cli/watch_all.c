@@ -21,7 +21,8 @@ static const char *group_path(const char *path)
     return path;
 }
 
-static int choose(struct watch_all *a, const struct command *self, const struct watch_all_cli *o)
+static int choose_how(struct watch_all *a, const struct command *self,
+                      const struct watch_all_cli *o)
 {
     uint64_t number;
     a->select.comms = o->comms.items;
@@ -64,7 +65,7 @@ int watch_all_open(struct watch_all *a, const struct command *self, const struct
                    bool preloaded, bool quiet, struct watch_options *options)
 {
     struct error err = {0};
-    const int status = choose(a, self, o);
+    const int status = choose_how(a, self, o);
     if (status)
         return status;
     options->select = &a->select;

@@ -12,7 +12,7 @@
 #include "trust/process.h"
 #include "watch/maps.h"
 
-static void remember(struct watch_attach *a, pid_t pid)
+static void remember_attached(struct watch_attach *a, pid_t pid)
 {
     struct trust_process who;
     struct error ignored;
@@ -25,7 +25,7 @@ static void remember(struct watch_attach *a, pid_t pid)
         a->seen[a->count++] = (struct attached_process){pid, who.start_ticks};
 }
 
-static int attach(struct watch_attach *a, pid_t pid, struct error *err)
+static int attach_to_pid(struct watch_attach *a, pid_t pid, struct error *err)
 {
     char library[PATH_MAX], preload[PATH_MAX], away[INJECT_AWAY_BYTES];
     struct inject_result result;
@@ -36,7 +36,7 @@ static int attach(struct watch_attach *a, pid_t pid, struct error *err)
         .library = library, .preload = preload, .period = a->period, .reader = getpid()};
     if (inject_begin(pid, &options, &result, err))
         return -1;
-    remember(a, pid);
+    remember_attached(a, pid);
     if (!a->quiet && !result.already)
         command_warn(a->command,
                      "attached to process %d: %s, %u bindings lead to the library; the end of this "
@@ -55,7 +55,7 @@ static void refuse_better(pid_t pid, struct error *err)
 }
 
 /* From here on the end of this process must put things back: the watch reads these signals. */
-static void hold_signals(void)
+static void hold_end_signals(void)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -85,8 +85,8 @@ int watch_attach(struct watch_attach *a, const pid_t *pids, size_t count, const 
                              "blocks stay where its allocator put them, so that none can be "
                              "guarded: without --guard, or start it again under 'mallow watch'",
                              (int)pids[i]);
-        hold_signals();
-        if (attach(a, pids[i], err))
+        hold_end_signals();
+        if (attach_to_pid(a, pids[i], err))
             return -1;
     }
     return 0;
@@ -95,7 +95,7 @@ int watch_attach(struct watch_attach *a, const pid_t *pids, size_t count, const 
 void watch_attach_joined(struct watch_attach *a, const struct watch_process *p)
 {
     if (!p->found_dead && !p->elsewhere)
-        remember(a, p->pid);
+        remember_attached(a, p->pid);
 }
 
 int watch_attach_end(struct watch_attach *a, uint64_t interrupted_ns)

@@ -42,7 +42,7 @@ static char *read_text(const struct command *self, const char *path)
 }
 
 /* The text without blanks around it. */
-static char *trimmed(char *text)
+static char *trim_blanks(char *text)
 {
     text += strspn(text, " \t");
     size_t n = strlen(text);
@@ -56,15 +56,15 @@ static int take_line(const struct command *self, const char *place, char *line, 
                      struct watch_cli *into)
 {
     static const char *const command_line[] = {"config", "pid", "left", "detach"};
-    char *key = trimmed(line);
+    char *key = trim_blanks(line);
     if (!*key || *key == '#')
         return 0;
     char *equals = strchr(key, '=');
     if (!equals)
         return command_usage(self, "%s: '%s' is no 'key = value'", place, key);
     *equals = 0;
-    const char *value = trimmed(equals + 1);
-    key = trimmed(key);
+    const char *value = trim_blanks(equals + 1);
+    key = trim_blanks(key);
     for (size_t i = 0; i < sizeof command_line / sizeof *command_line; i++)
         if (!strcmp(key, command_line[i]))
             return command_usage(self, "%s: '%s' belongs on the command line", place, key);
@@ -104,8 +104,8 @@ static int combine(const struct command *self, const struct watch_cli *given,
     return status;
 }
 
-static void release(const struct command *self, const struct watch_cli *given,
-                    struct watch_cli *cli, char *text)
+static void release_config(const struct command *self, const struct watch_cli *given,
+                           struct watch_cli *cli, char *text)
 {
     options_release_others(self, given, cli);
     free(text);
@@ -130,7 +130,7 @@ int watch_config_open(struct watch_config *c, const struct command *self,
 void watch_config_release(struct watch_config *c)
 {
     if (c->given->config)
-        release(c->command, c->given, &c->now, c->text);
+        release_config(c->command, c->given, &c->now, c->text);
 }
 
 /* ---- settings ---- */
@@ -212,7 +212,7 @@ static void reload(void *arg)
         if (!c->now.quiet)
             command_warn(c->command, "%s was read again", c->given->config);
     }
-    release(c->command, c->given, &next.now, next.text);
+    release_config(c->command, c->given, &next.now, next.text);
 }
 
 int watch_config_settings(struct watch_config *c, struct watch_options *options,

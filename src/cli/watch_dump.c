@@ -76,7 +76,7 @@ static void write_memory(struct json *j, const struct watch_process *p)
 }
 
 /* Closes the stream; `name` gets the file when all went well until then. */
-static int finish(struct output *o, int status, struct error *err)
+static int finish_dump_file(struct output *o, int status, struct error *err)
 {
     struct error ignored;
     return output_close(o, status == 0, status ? &ignored : err) || status ? -1 : 0;
@@ -104,23 +104,23 @@ static int write_json(struct watch_view *view, const struct watch_report *all, c
         json_raw(&j, "report", text, strcspn(text, "\n"));
         json_close_object(&j);
         json_end(&j);
-        status = finish(&output, 0, err);
+        status = finish_dump_file(&output, 0, err);
     }
     free(text);
     return status;
 }
 
-static int write_profile(struct symbols *symbols, const struct watch_report *all, const char *base,
-                         struct error *err)
+static int write_dump_profile(struct symbols *symbols, const struct watch_report *all,
+                              const char *base, struct error *err)
 {
     char path[PATH_MAX + 16];
     struct output output;
     snprintf(path, sizeof path, "%s.pb.gz", base);
     if (output_open(&output, path, err))
         return -1;
-    return finish(&output,
-                  watch_pprof_write(output.file, all->process, &all->sites, symbols, NULL, err),
-                  err);
+    return finish_dump_file(
+        &output, watch_pprof_write(output.file, all->process, &all->sites, symbols, NULL, err),
+        err);
 }
 
 int watch_dump_check(const struct command *self, const char *expression, const char *directory,
@@ -149,7 +149,7 @@ int watch_dump_write(struct watch_dump *d, struct watch_run *run, struct watch_v
     int status = watch_run_report(run, p, WATCH_ALL, REPORTED_SCREEN_ALL, &all, err);
     if (!status && !(status = write_json(view, &all, name, why, err))) {
         d->written++; /* there is a file, whatever becomes of the profile */
-        status = write_profile(symbols, &all, name, err);
+        status = write_dump_profile(symbols, &all, name, err);
     }
     watch_report_free(&all);
     return status ? -1 : 0;

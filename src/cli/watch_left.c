@@ -10,7 +10,7 @@
 #include "show/json_document.h"
 #include "watch/left.h"
 
-static void print_text(const struct left *l)
+static void print_left_text(const struct left *l)
 {
     char size[HUMAN_TEXT_BYTES], when[32];
     if (!l->count)
@@ -38,7 +38,7 @@ static void print_text(const struct left *l)
             human_size(size, l->bytes));
 }
 
-static void print_json(const struct left *l)
+static void print_left_json(const struct left *l)
 {
     for (size_t i = 0; i < l->count; i++) {
         const struct left_item *item = &l->items[i];
@@ -64,9 +64,9 @@ int watch_left(const struct command *self, bool clear, bool json)
         return command_fail(self, &err);
     int status = EXIT_DONE;
     if (json)
-        print_json(&left);
+        print_left_json(&left);
     else if (!clear)
-        print_text(&left);
+        print_left_text(&left);
     if (clear) {
         size_t done = left_clear(&left, &err);
         if (done < left.count)

@@ -50,7 +50,8 @@ int watch_metrics_of(struct buffer *out, const struct watch_run *run, bool open)
 }
 
 /* The file is there with this text, or as it was. */
-static int write_file(struct watch_metrics_file *f, const struct buffer *text, struct error *err)
+static int write_metrics_file(struct watch_metrics_file *f, const struct buffer *text,
+                              struct error *err)
 {
     struct trust_draft draft;
     if (trust_draft_open(&draft, &f->place, ".new-", err))
@@ -74,7 +75,7 @@ struct watch_metrics_file *watch_metrics_open_file(const char *path, struct erro
     int status = f ? 0 : error_memory(err);
     if (f && !(status = trust_place_open(&f->place, path, err))) {
         watch_metrics(&none, NULL, 0, false);
-        status = buffer_failed(&none) ? error_memory(err) : write_file(f, &none, err);
+        status = buffer_failed(&none) ? error_memory(err) : write_metrics_file(f, &none, err);
         buffer_release(&none);
     }
     if (!status)
@@ -94,7 +95,7 @@ int watch_metrics_tick(struct watch_metrics_file *f, const struct watch_run *run
     f->processes = watch_run_count(run);
     int status = watch_metrics_of(&text, run, false) ? error_memory(err) : 0;
     if (!status)
-        status = write_file(f, &text, err);
+        status = write_metrics_file(f, &text, err);
     buffer_release(&text);
     if (status && f->failed)
         status = 0;

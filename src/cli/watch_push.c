@@ -202,9 +202,10 @@ static struct otlp *resource(const struct watch_push *push, const struct watch_p
     return o;
 }
 
-static int write_sites(const struct watch_push *push, FILE *out, const struct watch_process *p,
-                       const struct watch_sites *sites, struct symbols *symbols,
-                       const struct watch_pprof_options *options, struct error *err)
+static int write_pushed_sites(const struct watch_push *push, FILE *out,
+                              const struct watch_process *p, const struct watch_sites *sites,
+                              struct symbols *symbols, const struct watch_pprof_options *options,
+                              struct error *err)
 {
     if (push->as == PYROSCOPE)
         return watch_pprof_write(out, p, sites, symbols, options, err);
@@ -239,7 +240,7 @@ static int push_sites(struct watch_push *push, const struct watch_process *p,
     FILE *stream = open_memstream(&profile, &bytes);
     if (!stream)
         return error_memory(err);
-    int status = write_sites(push, stream, p, sites, symbols, &options, err);
+    int status = write_pushed_sites(push, stream, p, sites, symbols, &options, err);
     if (fclose(stream) && !status)
         status = error_memory(err);
     if (!status && unzipped_bytes(profile, bytes) <= push->most_bytes) {
@@ -318,7 +319,7 @@ static int push_rows(struct watch_push *push, const struct watch_report *r, stru
     return status;
 }
 
-static void failed(struct watch_push *push, const struct error *err)
+static void push_has_failed(struct watch_push *push, const struct error *err)
 {
     if (push->failed)
         return;
@@ -327,8 +328,9 @@ static void failed(struct watch_push *push, const struct error *err)
 }
 
 /* The state of now, of which a profile is made when `send`; the next one has the difference. */
-static void look(struct watch_push *push, const struct watch_sources *from, struct watch_process *p,
-                 struct pushed *state, enum watch_kind kind, bool send)
+static void look_at_pushed(struct watch_push *push, const struct watch_sources *from,
+                           struct watch_process *p, struct pushed *state, enum watch_kind kind,
+                           bool send)
 {
     struct watch_report all;
     struct watch_pprof_base now = {0};
@@ -344,7 +346,7 @@ static void look(struct watch_push *push, const struct watch_sources *from, stru
     }
     watch_report_free(&all);
     if (status) {
-        failed(push, &err);
+        push_has_failed(push, &err);
         free(now.values);
         return;
     }
@@ -354,7 +356,7 @@ static void look(struct watch_push *push, const struct watch_sources *from, stru
 
 /* ---- processes ---- */
 
-static struct pushed *find(struct watch_push *push, const struct watch_process *p)
+static struct pushed *find_pushed(struct watch_push *push, const struct watch_process *p)
 {
     for (size_t i = 0; i < push->count; i++)
         if (push->items[i].pid == p->pid && push->items[i].start_ns == p->start_ns)
@@ -364,8 +366,8 @@ static struct pushed *find(struct watch_push *push, const struct watch_process *
 
 /* What a process allocated before it was watched is in no profile of it: the server would take it
  * for the work of the first minute. */
-static struct pushed *add(struct watch_push *push, const struct watch_sources *from,
-                          struct watch_process *p, uint64_t now)
+static struct pushed *add_pushed(struct watch_push *push, const struct watch_sources *from,
+                                 struct watch_process *p, uint64_t now)
 {
     struct pushed *state = ARRAY_ADD(push->items, push->count, push->room);
     if (!state)
@@ -374,11 +376,11 @@ static struct pushed *add(struct watch_push *push, const struct watch_sources *f
     state->start_ns = p->start_ns;
     state->next_ns = now + push->every_ns;
     if (!p->is_program && p->start_ns < push->began_ns)
-        look(push, from, p, state, WATCH_ALL, false);
+        look_at_pushed(push, from, p, state, WATCH_ALL, false);
     return state;
 }
 
-static void forget(struct watch_push *push, size_t index)
+static void forget_pushed(struct watch_push *push, size_t index)
 {
     free(push->items[index].base.values);
     push->items[index] = push->items[--push->count];
@@ -389,42 +391,42 @@ void watch_push_tick(struct watch_push *push, const struct watch_sources *from)
     const uint64_t now = clock_monotonic_ns();
     struct error err = {0};
     if (!sender_begun(push->sender) && sender_begin(push->sender, &err))
-        failed(push, &err);
+        push_has_failed(push, &err);
     for (size_t i = 0; i < push->count; i++)
         push->items[i].seen = false;
     for (uint32_t i = 0; i < watch_run_count(from->run); i++) {
         struct watch_process *p = watch_run_process(from->run, i);
-        struct pushed *state = find(push, p);
+        struct pushed *state = find_pushed(push, p);
         if (!state && p->life == WATCH_RUNNING)
-            state = add(push, from, p, now);
+            state = add_pushed(push, from, p, now);
         if (!state)
             continue;
         state->seen = true;
         if (p->life == WATCH_RUNNING && now >= state->next_ns) {
             state->next_ns = now + push->every_ns;
-            look(push, from, p, state, WATCH_ALL, true);
+            look_at_pushed(push, from, p, state, WATCH_ALL, true);
         }
     }
     for (size_t i = push->count; i-- > 0;)
         if (!push->items[i].seen)
-            forget(push, i);
+            forget_pushed(push, i);
 }
 
 void watch_push_last(struct watch_push *push, const struct watch_sources *from,
                      struct watch_process *p)
 {
-    struct pushed *state = find(push, p);
+    struct pushed *state = find_pushed(push, p);
     if (!state)
-        state = add(push, from, p, clock_monotonic_ns());
+        state = add_pushed(push, from, p, clock_monotonic_ns());
     if (!state)
         return;
-    look(push, from, p, state, WATCH_FINAL, true);
-    forget(push, (size_t)(state - push->items));
+    look_at_pushed(push, from, p, state, WATCH_FINAL, true);
+    forget_pushed(push, (size_t)(state - push->items));
 }
 
 /* ---- beginning and ending ---- */
 
-static int check(const struct command *self, const struct watch_push_cli *o)
+static int check_push_options(const struct command *self, const struct watch_push_cli *o)
 {
     if (o->url && o->as == CLICKHOUSE && o->most_bytes)
         return command_usage(self, "--push-size is for profiles: a report in a store is whole");
@@ -461,7 +463,7 @@ static void free_push(struct watch_push *push)
 {
     sender_close(push->sender);
     while (push->count)
-        forget(push, push->count - 1);
+        forget_pushed(push, push->count - 1);
     free(push->items);
     free(push->server);
     free(push->database);
@@ -472,7 +474,7 @@ int watch_push_open(struct watch_push **push, const struct command *self,
                     const struct watch_push_cli *o, const char *token_file, int failed_status)
 {
     struct error err = {0};
-    int status = check(self, o);
+    int status = check_push_options(self, o);
     *push = NULL;
     if (status || !o->url)
         return status;

@@ -38,7 +38,7 @@ struct delta { /* a profile of some seconds that is being made */
     struct watch_pprof_base base;
 };
 
-static void refuse(struct serve_reply *reply, unsigned status, const char *why)
+static void refuse_with(struct serve_reply *reply, unsigned status, const char *why)
 {
     reply->status = status;
     reply->type = "text/plain; charset=utf-8";
@@ -58,14 +58,15 @@ static bool before(const struct watch_process *a, const struct watch_process *b)
 }
 
 /* The one of ?pid=, or, without it, the program, the first that was asked for, the first of all. */
-static struct watch_process *choose(struct watch_serve *s, const struct serve_request *request,
-                                    struct serve_reply *reply)
+static struct watch_process *choose_served_process(struct watch_serve *s,
+                                                   const struct serve_request *request,
+                                                   struct serve_reply *reply)
 {
     const char *text = serve_argument(request, "pid");
     uint64_t pid = 0;
     struct watch_process *found = NULL;
     if (text && (!human_parse_count(text, &pid) || !pid || pid > INT_MAX)) {
-        refuse(reply, BAD_REQUEST, "pid: not a process id");
+        refuse_with(reply, BAD_REQUEST, "pid: not a process id");
         return NULL;
     }
     for (uint32_t i = 0; i < watch_run_count(s->run); i++) {
@@ -75,8 +76,8 @@ static struct watch_process *choose(struct watch_serve *s, const struct serve_re
             found = p;
     }
     if (!found)
-        refuse(reply, NOT_FOUND,
-               pid ? "this process is not watched (any more)" : "no process is watched yet");
+        refuse_with(reply, NOT_FOUND,
+                    pid ? "this process is not watched (any more)" : "no process is watched yet");
     return found;
 }
 
@@ -84,7 +85,7 @@ static void refuse_memory(struct serve_reply *reply)
 {
     struct error err;
     error_memory(&err);
-    refuse(reply, FAILED, err.text);
+    refuse_with(reply, FAILED, err.text);
 }
 
 /* ---- answers ---- */
@@ -106,7 +107,7 @@ static void answer_report(struct watch_serve *s, const struct serve_request *req
 {
     const char *kind = serve_argument(request, "kind");
     const bool old = kind && !strcmp(kind, "old");
-    struct watch_process *p = choose(s, request, reply);
+    struct watch_process *p = choose_served_process(s, request, reply);
     struct watch_report report;
     struct error err = {0};
     char *text = NULL;
@@ -114,7 +115,7 @@ static void answer_report(struct watch_serve *s, const struct serve_request *req
     if (!p)
         return;
     if (kind && !old && strcmp(kind, "all") != 0) {
-        refuse(reply, BAD_REQUEST, "kind: all or old");
+        refuse_with(reply, BAD_REQUEST, "kind: all or old");
         return;
     }
     FILE *stream = open_memstream(&text, &bytes);
@@ -129,7 +130,7 @@ static void answer_report(struct watch_serve *s, const struct serve_request *req
         take_stream(reply, stream, &text, &bytes);
     }
     if (status)
-        refuse(reply, FAILED, err.text);
+        refuse_with(reply, FAILED, err.text);
     else if (reply->status == OK)
         reply->type = "application/json";
 }
@@ -154,9 +155,10 @@ static bool parse_seconds(const char *text, uint64_t *seconds)
                      human_parse_count(text, seconds) && *seconds && *seconds <= MOST_SECONDS);
 }
 
-static int write_profile(struct watch_serve *s, struct watch_process *p,
-                         const struct watch_sites *sites, const struct watch_pprof_options *options,
-                         struct serve_reply *reply, struct error *err)
+static int write_served_profile(struct watch_serve *s, struct watch_process *p,
+                                const struct watch_sites *sites,
+                                const struct watch_pprof_options *options,
+                                struct serve_reply *reply, struct error *err)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -201,16 +203,16 @@ static void answer_profile(struct watch_serve *s, struct serve_request *request,
     struct error err = {0};
     uint64_t seconds;
     if (!parse_seconds(serve_argument(request, "seconds"), &seconds)) {
-        refuse(reply, BAD_REQUEST, "seconds: a whole number from 1 to 600");
+        refuse_with(reply, BAD_REQUEST, "seconds: a whole number from 1 to 600");
         return;
     }
     if (debug && strcmp(debug, "0") != 0) {
-        refuse(reply, BAD_REQUEST, "debug: only 0, the binary format of pprof, is there");
+        refuse_with(reply, BAD_REQUEST, "debug: only 0, the binary format of pprof, is there");
         return;
     }
-    struct watch_process *p = d ? find_again(s, d) : choose(s, request, reply);
+    struct watch_process *p = d ? find_again(s, d) : choose_served_process(s, request, reply);
     if (!p && d)
-        refuse(reply, GONE, "the process ended before the time was over");
+        refuse_with(reply, GONE, "the process ended before the time was over");
     if (!p)
         return;
     int status = watch_run_report(s->run, p, WATCH_ALL, REPORTED_SCREEN_ALL, &all, &err);
@@ -220,14 +222,14 @@ static void answer_profile(struct watch_serve *s, struct serve_request *request,
         status = begin_delta(request, p, &all.sites, &err);
         reply->wait_ns = status ? 0 : seconds * SECOND_NS;
     } else if (!status) {
-        status = write_profile(s, p, &all.sites, &options, reply, &err);
+        status = write_served_profile(s, p, &all.sites, &options, reply, &err);
     }
     watch_report_free(&all);
     if (status)
-        refuse(reply, FAILED, err.text);
+        refuse_with(reply, FAILED, err.text);
 }
 
-static void forget(void *arg, void *state)
+static void forget_served_state(void *arg, void *state)
 {
     struct delta *d = state;
     (void)arg;
@@ -256,8 +258,8 @@ static void answer(void *arg, struct serve_request *request, struct serve_reply 
     else if (!strcmp(request->path, "/debug/pprof/allocs"))
         answer_profile(s, request, reply, "alloc_space");
     else
-        refuse(reply, NOT_FOUND,
-               "not here; /, /report.json, /metrics, /debug/pprof/heap, /debug/pprof/allocs");
+        refuse_with(reply, NOT_FOUND,
+                    "not here; /, /report.json, /metrics, /debug/pprof/heap, /debug/pprof/allocs");
 }
 
 /* ---- the server ---- */
@@ -309,7 +311,8 @@ struct watch_serve *watch_serve_open(const struct watch_serve_cli *o, struct wat
         return NULL;
     }
     const struct serve_guard guard = {s->token, s->certificate, s->key};
-    s->http = serve_open(o->listen, &guard, &(struct serve_owner){s, answer, forget}, err);
+    s->http =
+        serve_open(o->listen, &guard, &(struct serve_owner){s, answer, forget_served_state}, err);
     if (!s->http) {
         error_prefix(err, "--listen");
         watch_serve_close(s);

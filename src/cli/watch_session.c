@@ -16,7 +16,7 @@
 #define TICK_NS  500000000ull
 #define FIRST_NS 60000000000ull /* the first report, without --every */
 
-static void failed(struct watching *w, const struct error *err)
+static void session_has_failed(struct watching *w, const struct error *err)
 {
     if (!w->failed)
         command_warn(w->command, "%s", err->text);
@@ -71,7 +71,7 @@ static int replace_profile(struct watching *w, struct watch_process *p, const ch
     return status;
 }
 
-static void write_profile(struct watching *w, struct watch_process *p)
+static void write_session_profile(struct watching *w, struct watch_process *p)
 {
     char path[PATH_MAX];
     bool each;
@@ -82,12 +82,12 @@ static void write_profile(struct watching *w, struct watch_process *p)
         return;
     w->profiled = p->pid;
     if (replace_profile(w, p, path, &err))
-        failed(w, &err);
+        session_has_failed(w, &err);
 }
 
 /* ---- what the run says ---- */
 
-static void report(void *arg, const struct watch_report *r, bool marking)
+static void report_session(void *arg, const struct watch_report *r, bool marking)
 {
     struct watching *w = arg;
     struct error err = {0};
@@ -96,11 +96,11 @@ static void report(void *arg, const struct watch_report *r, bool marking)
                        r->kind != WATCH_FREES && !(marking && w->o->known);
     watch_view_retarget(w->view, w->kept ? w->kept : w->out, w->columns);
     if (r->kind == WATCH_OLD || r->kind == WATCH_FINAL)
-        write_profile(w, process);
+        write_session_profile(w, process);
     if (r->kind == WATCH_FINAL && w->push)
         watch_push_last(w->push, &(struct watch_sources){w->run, w->view, w->symbols}, process);
     if (!only_screen && watch_view_report(w->view, r, marking, &err))
-        failed(w, &err);
+        session_has_failed(w, &err);
 }
 
 static void caught(void *arg, const struct watch_caught *c)
@@ -111,11 +111,11 @@ static void caught(void *arg, const struct watch_caught *c)
     if (w->screen)
         watch_screen_say(w->screen, watch_error_name(c->error.kind));
     if (watch_view_caught(w->view, c, &err))
-        failed(w, &err);
+        session_has_failed(w, &err);
 }
 
 /* On a terminal: shows at once that the watch works, and where to see it. */
-static void joined(void *arg, const struct watch_process *p)
+static void report_joined(void *arg, const struct watch_process *p)
 {
     struct watching *w = arg;
     char first[HUMAN_TEXT_BYTES];
@@ -130,13 +130,13 @@ static void joined(void *arg, const struct watch_process *p)
                      (int)p->pid);
 }
 
-static void refused(void *arg, const struct watch_process *p)
+static void report_refused(void *arg, const struct watch_process *p)
 {
     const struct watching *w = arg;
     watch_view_forget(w->view, p);
 }
 
-static void say(void *arg, bool wrong, const char *line)
+static void say_session_line(void *arg, bool wrong, const char *line)
 {
     struct watching *w = arg;
     if (w->screen)
@@ -164,27 +164,27 @@ static void pressed(void *arg, struct watch_process *p, const char *line)
         snprintf(text, sizeof text, "process %d (%s): %s; wrote %s.json and .pb.gz", (int)p->pid,
                  process, line, name);
     }
-    say(w, status != 0, text);
+    say_session_line(w, status != 0, text);
 }
 
-static void push(struct watching *w)
+static void push_reports(struct watching *w)
 {
     bool wrong;
     watch_push_tick(w->push, &(struct watch_sources){w->run, w->view, w->symbols});
     for (const char *line; (line = watch_push_news(w->push, &wrong));)
-        say(w, wrong, line);
+        say_session_line(w, wrong, line);
 }
 
-static void tick(void *arg)
+static void tick_session(void *arg)
 {
     struct watching *w = arg;
     struct error err = {0};
     if (w->screen)
         watch_screen_tick(w->screen);
     if (w->push)
-        push(w);
+        push_reports(w);
     if (w->metrics && watch_metrics_tick(w->metrics, w->run, &err))
-        say(w, true, err.text);
+        say_session_line(w, true, err.text);
 }
 
 static void key(void *arg)
@@ -203,13 +203,13 @@ static void serve(void *arg)
 struct watch_listener watch_session_listener(struct watching *w)
 {
     return (struct watch_listener){.arg = w,
-                                   .joined = joined,
-                                   .report = report,
+                                   .joined = report_joined,
+                                   .report = report_session,
                                    .caught = caught,
                                    .pressed = pressed,
-                                   .refused = refused,
-                                   .say = say,
-                                   .tick = tick,
+                                   .refused = report_refused,
+                                   .say = say_session_line,
+                                   .tick = tick_session,
                                    .key = key,
                                    .serve = serve};
 }
@@ -299,7 +299,7 @@ static void close_all(struct watching *w)
     const char *output = output_named(w->o->output);
     if (output && w->out && fclose(w->out) && !w->failed) {
         error_system(&err, "cannot write %s", output);
-        failed(w, &err);
+        session_has_failed(w, &err);
     }
     if (!w->failed && command_finish(w->command))
         w->failed = true;

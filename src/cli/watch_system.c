@@ -19,7 +19,7 @@ struct listener {
     int ready; /* pipe: nothing is written but the reason of a failure; closed: it listens */
 };
 
-static void say(void *arg, const char *line)
+static void say_system_line(void *arg, const char *line)
 {
     const struct listener *l = arg;
     command_warn(l->system->command, "%s", line);
@@ -75,7 +75,7 @@ static int listen(struct watch_system *s, const char *directory, int ready)
                                           .by = PROBE_BY_STACK,
                                           .library = s->library,
                                           .verbose = s->verbose,
-                                          .say = say,
+                                          .say = say_system_line,
                                           .reported = reported,
                                           .attached = attached,
                                           .arg = &l};
@@ -100,7 +100,7 @@ static int listen(struct watch_system *s, const char *directory, int ready)
 
 /* ---- the watch's side ---- */
 
-static int begin(void *arg, const char *directory, struct error *err)
+static int begin_system(void *arg, const char *directory, struct error *err)
 {
     struct watch_system *s = arg;
     char text[sizeof err->text] = "";
@@ -143,7 +143,7 @@ static bool works(void *arg)
     return s->pid != 0;
 }
 
-static void end(void *arg)
+static void end_system(void *arg)
 {
     struct watch_system *s = arg;
     if (!s->pid)
@@ -155,5 +155,6 @@ static void end(void *arg)
 
 struct watch_source watch_system_source(struct watch_system *s)
 {
-    return (struct watch_source){.arg = s, .begin = begin, .works = works, .end = end};
+    return (struct watch_source){
+        .arg = s, .begin = begin_system, .works = works, .end = end_system};
 }

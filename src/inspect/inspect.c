@@ -17,7 +17,7 @@
 
 /* ---- finding the file ---- */
 
-static int refuse(struct error *err, int number, const char *name, const char *why)
+static int refuse_program(struct error *err, int number, const char *name, const char *why)
 {
     error_set(err, ERROR_SYSTEM, "%s: %s", name, why);
     err->number = number;
@@ -62,11 +62,11 @@ static int find_in_path(const char *name, struct inspect *r, struct error *err)
         p += n + 1;
     }
     if (forbidden)
-        return refuse(err, EACCES, name, "found in PATH, but it may not be executed");
-    return refuse(err, ENOENT, name, "no such program in PATH");
+        return refuse_program(err, EACCES, name, "found in PATH, but it may not be executed");
+    return refuse_program(err, ENOENT, name, "no such program in PATH");
 }
 
-static int find(const char *name, struct inspect *r, struct error *err)
+static int find_program_file(const char *name, struct inspect *r, struct error *err)
 {
     if (!strchr(name, '/'))
         return find_in_path(name, r, err);
@@ -74,9 +74,9 @@ static int find(const char *name, struct inspect *r, struct error *err)
     if (!bad)
         return 0;
     if (bad == EISDIR)
-        return refuse(err, EACCES, name, "is a directory, not a program");
-    return refuse(err, bad, name,
-                  bad == EACCES ? "may not be executed (chmod +x?)" : strerror(bad));
+        return refuse_program(err, EACCES, name, "is a directory, not a program");
+    return refuse_program(err, bad, name,
+                          bad == EACCES ? "may not be executed (chmod +x?)" : strerror(bad));
 }
 
 /* ---- scripts ---- */
@@ -161,7 +161,8 @@ static void look_at_symbol(const char *name, bool exported, struct inspect *r)
             snprintf(r->own_allocator, sizeof r->own_allocator, "%s", bundled[i].what);
 }
 
-static void read_symbols(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, struct inspect *r)
+static void read_program_symbols(Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
+                                 struct inspect *r)
 {
     bool dynamic = header->sh_type == SHT_DYNSYM;
     if (!header->sh_entsize)
@@ -235,7 +236,7 @@ static void read_sections(Elf *elf, struct inspect *r)
         if (header.sh_type == SHT_SYMTAB)
             r->has_symbols = true;
         if (header.sh_type == SHT_SYMTAB || header.sh_type == SHT_DYNSYM)
-            read_symbols(elf, section, &header, r);
+            read_program_symbols(elf, section, &header, r);
         else if (header.sh_type == SHT_DYNAMIC)
             read_dynamic(elf, section, &header, r);
     }
@@ -302,10 +303,10 @@ int inspect_program(const char *name, struct inspect *result, struct error *err)
     enum { SCRIPTS_MAX = 5 }; /* as many as the kernel follows */
     memset(result, 0, sizeof *result);
     if (!*name)
-        return refuse(err, ENOENT, "''", "the program's name is empty");
+        return refuse_program(err, ENOENT, "''", "the program's name is empty");
     char next[PATH_MAX];
     for (int depth = 0;; depth++) {
-        if (find(depth ? next : name, result, err)) {
+        if (find_program_file(depth ? next : name, result, err)) {
             if (depth)
                 error_prefix(err, "%s: its interpreter", result->script);
             return -1;
@@ -324,7 +325,7 @@ int inspect_program(const char *name, struct inspect *result, struct error *err)
         if (!script)
             return 0;
         if (depth == SCRIPTS_MAX)
-            return refuse(err, ELOOP, name, "too many scripts that run scripts");
+            return refuse_program(err, ELOOP, name, "too many scripts that run scripts");
     }
 }
 

@@ -14,11 +14,11 @@ struct verdicts {
     enum inspect_verdict worst;
 };
 
-static void add(struct verdicts *v, enum inspect_verdict verdict, const char *remedy,
-                const char *format, ...) __attribute__((format(printf, 4, 5)));
+static void add_verdict(struct verdicts *v, enum inspect_verdict verdict, const char *remedy,
+                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-static void add(struct verdicts *v, enum inspect_verdict verdict, const char *remedy,
-                const char *format, ...)
+static void add_verdict(struct verdicts *v, enum inspect_verdict verdict, const char *remedy,
+                        const char *format, ...)
 {
     if (verdict > v->worst)
         v->worst = verdict;
@@ -51,26 +51,29 @@ bool inspect_must_be_first(const struct inspect *result)
 static void judge_loading(const struct inspect *r, struct verdicts *v)
 {
     if (r->bits == 32)
-        add(v, INSPECT_IMPOSSIBLE, "build it for x86-64",
-            "it is a 32-bit program, and the recording library is 64-bit");
+        add_verdict(v, INSPECT_IMPOSSIBLE, "build it for x86-64",
+                    "it is a 32-bit program, and the recording library is 64-bit");
     else if (r->machine != ARCH_ELF_MACHINE)
-        add(v, INSPECT_IMPOSSIBLE, "build it for x86-64",
-            "it is built for another processor (ELF machine %u)", r->machine);
+        add_verdict(v, INSPECT_IMPOSSIBLE, "build it for x86-64",
+                    "it is built for another processor (ELF machine %u)", r->machine);
     if (r->is_static)
-        add(v, INSPECT_IMPOSSIBLE,
+        add_verdict(
+            v, INSPECT_IMPOSSIBLE,
             "link it dynamically (without -static), or record it while it runs, from outside: "
             "'mallow record -p PID' (as root)",
             "it is statically linked, so no library can be preloaded into it");
     if (r->is_secure)
-        add(v, INSPECT_IMPOSSIBLE,
+        add_verdict(
+            v, INSPECT_IMPOSSIBLE,
             "run it as the user who owns it, record a copy without the privileges, or record it "
             "while it runs, from outside: 'mallow record -p PID' (as root)",
             "it is setuid, setgid or has file capabilities, so the loader ignores LD_PRELOAD");
     if (r->is_musl)
-        add(v, INSPECT_IMPOSSIBLE, "build it against glibc",
-            "it runs on musl (%s), and the recording library needs glibc", r->interpreter);
+        add_verdict(v, INSPECT_IMPOSSIBLE, "build it against glibc",
+                    "it runs on musl (%s), and the recording library needs glibc", r->interpreter);
     if (inspect_must_be_first(r))
-        add(v, INSPECT_IMPOSSIBLE,
+        add_verdict(
+            v, INSPECT_IMPOSSIBLE,
             "start it with ASAN_OPTIONS=verify_asan_link_order=0, or build it without "
             "-fsanitize=address",
             "it is built with AddressSanitizer, whose runtime (%s) ends a program into which a "
@@ -81,7 +84,8 @@ static void judge_loading(const struct inspect *r, struct verdicts *v)
 static void judge_allocators(const struct inspect *r, struct verdicts *v)
 {
     if (r->is_go)
-        add(v, INSPECT_LIMITED,
+        add_verdict(
+            v, INSPECT_LIMITED,
             "use Go's own profiler for the Go heap, 'mallow probe rss' and 'faults' for its pages",
             "it is a Go program, whose own heap does not come from malloc%s",
             r->is_static ? "" : "; only C code is seen");
@@ -89,17 +93,19 @@ static void judge_allocators(const struct inspect *r, struct verdicts *v)
         r->is_loader) /* a loader's malloc is for itself, until it has loaded another */
         return;
     if (r->exports_malloc)
-        add(v, INSPECT_LIMITED,
+        add_verdict(
+            v, INSPECT_LIMITED,
             "build it without its own malloc, and preload that one instead, or record it while it "
             "runs, from outside: 'mallow record -p PID' (as root)",
             "it brings its own malloc inside the executable, which wins over a preloaded one; only "
             "its mappings and its children are seen");
     else if (r->defines_malloc)
-        add(v, INSPECT_LIMITED, "build it without its own malloc, and preload that one instead",
+        add_verdict(
+            v, INSPECT_LIMITED, "build it without its own malloc, and preload that one instead",
             "it brings its own malloc inside the executable; only calls from libraries are seen");
     else if (*r->own_allocator)
-        add(v, INSPECT_LIMITED, "switch it to the system allocator when building it",
-            "it brings %s; what goes through those names is not seen", r->own_allocator);
+        add_verdict(v, INSPECT_LIMITED, "switch it to the system allocator when building it",
+                    "it brings %s; what goes through those names is not seen", r->own_allocator);
 }
 
 enum inspect_inside inspect_inside(const struct inspect *r, bool is_program)

@@ -108,7 +108,8 @@ static int write_draft(const struct detail *d, struct html_draft *draft, struct 
 
 /* 1; 0 when it was not packed, since a guess says that it does not fit; -1. *takes: bytes of the
  * page, or the guess of them. */
-static int pack(const struct detail *d, struct html_block *block, size_t *takes, struct error *err)
+static int pack_detail(const struct detail *d, struct html_block *block, size_t *takes,
+                       struct error *err)
 {
     struct trace *t = d->plan->t;
     struct html_draft draft = {0};
@@ -167,12 +168,12 @@ static int say_less(struct detail *d, double share, struct error *err)
     return fold(d, 1, err) ? -1 : 1;
 }
 
-static int fit(struct detail *d, struct html_block *block, struct error *err)
+static int fit_detail(struct detail *d, struct html_block *block, struct error *err)
 {
     for (;;) {
         size_t takes = 0;
         const size_t room = room_for(d);
-        const int packed = pack(d, block, &takes, err);
+        const int packed = pack_detail(d, block, &takes, err);
         if (packed < 0 || (packed && takes <= room))
             return packed;
         html_block_release(block);
@@ -182,7 +183,7 @@ static int fit(struct detail *d, struct html_block *block, struct error *err)
     }
 }
 
-static void tell(const struct detail_plan *plan, unsigned part)
+static void tell_detail_progress(const struct detail_plan *plan, unsigned part)
 {
     if (plan->progress)
         plan->progress(plan->progress_arg, part);
@@ -191,7 +192,7 @@ static void tell(const struct detail_plan *plan, unsigned part)
 /* ---- the two together ---- */
 
 /* What stands by itself. */
-static int choose(struct detail *d, struct error *err)
+static int choose_detail(struct detail *d, struct error *err)
 {
     const struct detail_plan *p = d->plan;
     if (page_sites_find(&d->sites, p->m, p->names, err) ||
@@ -206,10 +207,10 @@ static int choose(struct detail *d, struct error *err)
     return 0;
 }
 
-static void gather(void *arg)
+static void gather_detail(void *arg)
 {
     struct detail *d = arg;
-    d->gathered = choose(d, &d->err) || observe(d, &d->err) ? -1 : 0;
+    d->gathered = choose_detail(d, &d->err) || observe(d, &d->err) ? -1 : 0;
 }
 
 struct detail *html_detail_begin(const struct detail_plan *plan, struct error *err)
@@ -221,8 +222,8 @@ struct detail *html_detail_begin(const struct detail_plan *plan, struct error *e
     }
     d->plan = plan;
     d->limit = (struct page_limit){FRAMES_MAX, UINT32_MAX};
-    tell(plan, 1);
-    beside_begin(&d->beside, plan->t, gather, d);
+    tell_detail_progress(plan, 1);
+    beside_begin(&d->beside, plan->t, gather_detail, d);
     return d;
 }
 
@@ -235,8 +236,8 @@ int html_detail_end(struct detail *d, const struct html_room *room, struct html_
         *err = d->err;
         return -1;
     }
-    tell(d->plan, 4);
-    return fit(d, block, err);
+    tell_detail_progress(d->plan, 4);
+    return fit_detail(d, block, err);
 }
 
 void html_detail_free(struct detail *d)

@@ -9,8 +9,8 @@
 #define SITES_MAX 4000u
 
 /* The document with at most `top` call sites, packed. */
-static int pack(struct html_block *block, const struct diff *d, struct symbols *symbols,
-                struct report_options options, uint64_t top, struct error *err)
+static int pack_diff(struct html_block *block, const struct diff *d, struct symbols *symbols,
+                     struct report_options options, uint64_t top, struct error *err)
 {
     char *text = NULL;
     size_t text_bytes = 0;
@@ -31,7 +31,7 @@ int diff_html(FILE *out, const struct diff *d, struct symbols *symbols,
     struct html_block block;
     uint64_t top = options->top && options->top < SITES_MAX ? options->top : SITES_MAX;
     for (;; top /= 2) {
-        if (pack(&block, d, symbols, *options, top, err))
+        if (pack_diff(&block, d, symbols, *options, top, err))
             return -1;
         if (block.page_bytes <= html_page_room() || top <= 1)
             break;

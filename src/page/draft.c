@@ -67,7 +67,7 @@ static void add_sample(struct html_draft_guess *g, const char *sample)
 }
 
 /* Takes what the text, which has grown, has in samples. */
-static void follow(struct html_draft *d)
+static void follow_text(struct html_draft *d)
 {
     struct html_draft_guess *g = d->guess;
     if (d->bytes < GUESSED_LEAST)
@@ -109,7 +109,7 @@ static ssize_t append(void *cookie, const char *data, size_t n)
         return 0;
     memcpy(d->text + d->bytes, data, n);
     d->bytes += n;
-    follow(d);
+    follow_text(d);
     return (ssize_t)n;
 }
 

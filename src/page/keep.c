@@ -9,7 +9,7 @@ enum { COLUMN_FACTS = 2, COLUMN_PROCESS = 3, COLUMN_MOMENTS = 4 };
 enum { FACT_NAMES, FACT_MOMENTS, FACTS };
 
 /* All that the blocks depend on besides names and the recording. */
-static uint64_t key_of(const struct report_options *o, const struct html_room *room)
+static uint64_t page_key(const struct report_options *o, const struct html_room *room)
 {
     uint64_t key = keep_mix(1, o->by);
     const uint64_t others[] = {o->by_given,       o->top,           o->depth,
@@ -45,7 +45,7 @@ bool html_kept(struct trace *t, uint32_t image, const struct names *names,
                struct html_block *process, struct html_block *moments)
 {
     struct trace_kept *k =
-        keep_is_plain(o) ? trace_kept_find(t, image, TRACE_KEPT_PAGE, key_of(o, room)) : NULL;
+        keep_is_plain(o) ? trace_kept_find(t, image, TRACE_KEPT_PAGE, page_key(o, room)) : NULL;
     uint64_t facts[FACTS], digest;
     if (!k)
         return false;
@@ -66,7 +66,7 @@ void html_keep(struct trace *t, uint32_t image, const struct names *names,
                const struct html_block *process, const struct html_block *moments)
 {
     struct trace_kept *k =
-        keep_is_plain(o) ? trace_kept_new(t, image, TRACE_KEPT_PAGE, key_of(o, room)) : NULL;
+        keep_is_plain(o) ? trace_kept_new(t, image, TRACE_KEPT_PAGE, page_key(o, room)) : NULL;
     uint64_t facts[FACTS] = {[FACT_MOMENTS] = moments != NULL};
     if (!k)
         return;

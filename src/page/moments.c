@@ -50,7 +50,7 @@ struct moments {
     size_t text_bytes;
 };
 
-static void release(struct moments *x)
+static void release_moments(struct moments *x)
 {
     explained_release(&x->explained);
     moment_sites_release(&x->sites);
@@ -75,7 +75,7 @@ static size_t affordable(const struct moments *x)
     return n < MOMENTS_LEAST ? MOMENTS_LEAST : n > MOMENTS_MOST ? MOMENTS_MOST : (size_t)n;
 }
 
-static int by_time(const void *a, const void *b)
+static int compare_moment_times(const void *a, const void *b)
 {
     const struct moment *x = a, *y = b;
     if (x->time_ns != y->time_ns)
@@ -114,7 +114,7 @@ static void sort_moments(struct moments *x)
 {
     size_t kept = 0;
     if (x->count)
-        qsort(x->list, x->count, sizeof *x->list, by_time);
+        qsort(x->list, x->count, sizeof *x->list, compare_moment_times);
     for (size_t i = 0; i < x->count; i++)
         if (!kept || x->list[i].time_ns != x->list[kept - 1].time_ns)
             x->list[kept++] = x->list[i];
@@ -135,7 +135,7 @@ static void plan_stops(struct moments *x)
     }
 }
 
-static int choose(struct moments *x, struct error *err)
+static int choose_moments(struct moments *x, struct error *err)
 {
     const size_t n = affordable(x), room = 2 * MOMENTS_MOST + 2 * MARKS_MOST + 2 * EXPLAIN_MOST,
                  stops = room + 2 * EXPLAIN_MOST;
@@ -160,7 +160,7 @@ static int choose(struct moments *x, struct error *err)
 
 /* ---- a moment ---- */
 
-static uint64_t arena_free(const struct pinned_arena *a, bool main)
+static uint64_t arena_free_bytes(const struct pinned_arena *a, bool main)
 {
     const uint64_t used = a->live_bytes + a->header_bytes,
                    extent = main ? a->span_bytes : a->extent_bytes;
@@ -169,7 +169,8 @@ static uint64_t arena_free(const struct pinned_arena *a, bool main)
 
 /* [address, live, free below and on its pages, extent, threads, first threads...] of those with the
  * most free bytes. */
-static void write_arenas(struct json *j, const struct trace_image *image, const struct pinned *p)
+static void write_moment_arenas(struct json *j, const struct trace_image *image,
+                                const struct pinned *p)
 {
     uint64_t below = UINT64_MAX; /* those with more are written */
     const size_t known = pinned_known_arenas(p);
@@ -179,7 +180,7 @@ static void write_arenas(struct json *j, const struct trace_image *image, const 
         size_t best = SIZE_MAX;
         uint64_t most = 0;
         for (size_t i = 0; i < known; i++) {
-            const uint64_t free_bytes = arena_free(&p->arenas[i], i == 0);
+            const uint64_t free_bytes = arena_free_bytes(&p->arenas[i], i == 0);
             const bool later = free_bytes < below || (free_bytes == below && i > last);
             if ((last == SIZE_MAX || later) && (best == SIZE_MAX || free_bytes > most)) {
                 best = i;
@@ -219,17 +220,17 @@ static bool has_site(const struct moments *x, uint32_t stack)
 }
 
 /* Stacks whose site is not known are each their own. */
-static uint32_t number_of_site(void *arg, uint32_t stack)
+static uint32_t moment_site_number(void *arg, uint32_t stack)
 {
     const struct moments *x = arg;
     return has_site(x, stack) ? x->sites.site_of[stack] : UINT16_MAX + stack;
 }
 
 /* [kind, saved bytes (0: not known), call site or -1, saved bytes at most (0: not known)] */
-static void write_advice(struct json *j, struct moments *x, const struct explained *e)
+static void write_moment_advice(struct json *j, struct moments *x, const struct explained *e)
 {
     struct advice list[ADVICE_MOST];
-    const struct advice_sites sites = {number_of_site, x};
+    const struct advice_sites sites = {moment_site_number, x};
     const size_t n = advice_find(e, model_threshold(x->plan->m), &sites, list);
     json_open_array(j, "advice");
     for (size_t i = 0; i < n; i++) {
@@ -262,18 +263,18 @@ static void write_moment(struct moments *x, const struct moment *of, const struc
         json_signed(j, NULL, e->parts[i]);
     json_close_array(j);
     if (e->glibc)
-        write_arenas(j, x->image, &e->pinned);
+        write_moment_arenas(j, x->image, &e->pinned);
     moment_sites_keepers(j, &x->sites, KEEPERS_SHOWN);
-    write_advice(j, x, e);
+    write_moment_advice(j, x, e);
     json_close_object(j);
 }
 
-static int visit(void *arg, size_t moment, const struct pinned *p,
-                 const struct pinned_block *blocks, size_t count, struct error *err)
+static int visit_moment(void *arg, size_t moment, const struct pinned *p,
+                        const struct pinned_block *blocks, size_t count, struct error *err)
 {
     struct moments *x = arg;
     const struct moment *of = &x->list[moment];
-    const struct advice_sites sites = {number_of_site, x};
+    const struct advice_sites sites = {moment_site_number, x};
     struct explained e = {.moment = {.split = of->split}, .pinned = *p};
     if (moment_sites_add(&x->sites, p, blocks, count, err) ||
         heapmap_add(x->map, moment, p, blocks, count, x->sites.site_of, err))
@@ -286,20 +287,20 @@ static int visit(void *arg, size_t moment, const struct pinned *p,
     return 0;
 }
 
-static int stop(void *arg, size_t number, const struct pinned *p, const struct pinned_block *blocks,
-                size_t count, struct error *err)
+static int stop_at_moment(void *arg, size_t number, const struct pinned *p,
+                          const struct pinned_block *blocks, size_t count, struct error *err)
 {
     struct moments *x = arg;
     const struct stop *s = &x->stops[number];
     return s->explains ? explained_look(x->search, s->item, x->reader, p, blocks, count, err)
-                       : visit(x, s->item, p, blocks, count, err);
+                       : visit_moment(x, s->item, p, blocks, count, err);
 }
 
-static int look(struct moments *x, struct error *err)
+static int look_at_moments(struct moments *x, struct error *err)
 {
     struct trace_batch batch;
     struct pinned_reader *r = x->reader =
-        pinned_visitor(x->image, x->times_ns, x->stop_count, stop, x, err);
+        pinned_visitor(x->image, x->times_ns, x->stop_count, stop_at_moment, x, err);
     struct trace_cursor *c =
         r ? trace_cursor_open_columns(x->plan->t, x->plan->image, pinned_columns(), err) : NULL;
     int more = c ? 1 : -1;
@@ -394,7 +395,7 @@ static void write_names(struct json *j)
     json_close_array(j);
 }
 
-static int write_block(struct json *j, struct moments *x, bool with_map, struct error *err)
+static int write_moments_block(struct json *j, struct moments *x, bool with_map, struct error *err)
 {
     json_open_object(j, NULL);
     write_names(j);
@@ -413,14 +414,15 @@ static int write_block(struct json *j, struct moments *x, bool with_map, struct 
     return status;
 }
 
-static int pack(struct moments *x, bool with_map, struct html_block *block, struct error *err)
+static int pack_moments(struct moments *x, bool with_map, struct html_block *block,
+                        struct error *err)
 {
     char *text = NULL;
     size_t text_bytes = 0;
     struct json j = {.out = open_memstream(&text, &text_bytes), .one_line = true};
     if (!j.out)
         return error_system(err, "memory for the page");
-    int status = write_block(&j, x, with_map, err);
+    int status = write_moments_block(&j, x, with_map, err);
     if (fclose(j.out) && !status)
         status = error_system(err, "memory for the page");
     if (!status)
@@ -430,18 +432,18 @@ static int pack(struct moments *x, bool with_map, struct html_block *block, stru
 }
 
 /* With a coarser map, at last with none. */
-static int fit(struct moments *x, struct html_block *block, struct error *err)
+static int fit_moments(struct moments *x, struct html_block *block, struct error *err)
 {
     for (unsigned i = 0; i <= COARSENED; i++) {
         if (i && heapmap_coarsen(x->map, err))
             return -1;
-        if (pack(x, true, block, err))
+        if (pack_moments(x, true, block, err))
             return -1;
         if (block->page_bytes <= x->plan->share_bytes)
             return 1;
         html_block_release(block);
     }
-    if (pack(x, false, block, err))
+    if (pack_moments(x, false, block, err))
         return -1;
     if (block->page_bytes <= x->plan->share_bytes)
         return 1;
@@ -449,9 +451,9 @@ static int fit(struct moments *x, struct html_block *block, struct error *err)
     return 0;
 }
 
-static int find(struct moments *x, struct error *err)
+static int find_moments(struct moments *x, struct error *err)
 {
-    if (choose(x, err) || moment_sites_new(&x->sites, x->plan->names, err))
+    if (choose_moments(x, err) || moment_sites_new(&x->sites, x->plan->names, err))
         return -1;
     x->map = heapmap_new(x->count, err);
     if (!x->map)
@@ -460,7 +462,7 @@ static int find(struct moments *x, struct error *err)
     if (!x->j.out)
         return error_system(err, "memory for the page");
     json_open_array(&x->j, NULL);
-    int status = look(x, err);
+    int status = look_at_moments(x, err);
     json_close_to(&x->j, 0);
     if (fclose(x->j.out) && !status)
         status = error_system(err, "memory for the page");
@@ -469,7 +471,7 @@ static int find(struct moments *x, struct error *err)
 
 /* What the report explains. In the pass of the moments: but of a time or a mark that was asked for,
  * only a pass shows where its moment is. */
-static int explain(struct moments *x, struct error *err)
+static int explain_moments(struct moments *x, struct error *err)
 {
     const struct moments_plan *p = x->plan;
     if (p->options->at)
@@ -481,16 +483,16 @@ static int explain(struct moments *x, struct error *err)
 int html_moments(const struct moments_plan *plan, struct html_block *block, struct error *err)
 {
     struct moments x = {.plan = plan, .image = model_image(plan->m), .texts = {.table = true}};
-    int status = explain(&x, err);
+    int status = explain_moments(&x, err);
     if (!status && x.explained.count) {
-        status = find(&x, err);
+        status = find_moments(&x, err);
         if (!status) {
             explained_end(x.search, true);
             x.search = NULL;
         }
         if (!status)
-            status = fit(&x, block, err);
+            status = fit_moments(&x, block, err);
     }
-    release(&x);
+    release_moments(&x);
     return status;
 }

@@ -57,7 +57,7 @@ struct page {
 
 static double weight_of(const struct trace_image *image) { return sqrt((double)image->calls + 1); }
 
-static int by_calls(const void *a, const void *b)
+static int compare_process_calls(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
     if (x->calls != y->calls)
@@ -75,7 +75,7 @@ static int rank(struct page *p, const struct trace_info *info, struct error *err
     for (uint32_t i = 0; i < info->image_count; i++)
         if (selection_has_image(p->selection, &info->images[i]))
             p->candidates[p->candidate_count++] = (struct candidate){info->images[i].calls, i};
-    qsort(p->candidates, p->candidate_count, sizeof *p->candidates, by_calls);
+    qsort(p->candidates, p->candidate_count, sizeof *p->candidates, compare_process_calls);
     for (uint32_t i = 0; i < p->candidate_count && i < DETAILED_MAX; i++)
         p->weight += weight_of(&info->images[p->candidates[i].image]);
     for (uint32_t i = 0; i < p->candidate_count; i++)
@@ -84,7 +84,7 @@ static int rank(struct page *p, const struct trace_info *info, struct error *err
 }
 
 /* `part` of DETAIL_PARTS of the process at hand are done. */
-static void tell(void *arg, unsigned part)
+static void tell_page_progress(void *arg, unsigned part)
 {
     const struct page *p = arg;
     if (p->options->progress)
@@ -95,7 +95,7 @@ static void tell(void *arg, unsigned part)
 
 /* ---- one process ---- */
 
-static void write_block(struct page *p, const char *name, const struct html_block *block)
+static void write_page_block(struct page *p, const char *name, const struct html_block *block)
 {
     char id[32];
     snprintf(id, sizeof id, "%s-%u", name, p->blocks);
@@ -115,7 +115,7 @@ static int make_blocks(struct page *p, uint32_t image, struct image_filter *filt
                                      .m = m,
                                      .names = names,
                                      .options = p->options,
-                                     .progress = tell,
+                                     .progress = tell_page_progress,
                                      .progress_arg = p};
     struct names *apart = names_again(names, err);
     const struct moments_plan why = {.t = p->t,
@@ -152,9 +152,9 @@ static int write_detail(struct page *p, uint32_t image, struct image_filter *fil
         fits = make_blocks(p, image, filter, m, names, &room, &block, &moments, err);
     p->weight -= weight;
     if (fits > 0) {
-        write_block(p, "process", &block);
+        write_page_block(p, "process", &block);
         if (moments.data)
-            write_block(p, "moments", &moments);
+            write_page_block(p, "moments", &moments);
         p->of[image].block = ++p->blocks;
     }
     html_block_release(&block);
@@ -227,7 +227,7 @@ static void list(struct page *p, uint32_t i)
 
 /* ---- the whole ---- */
 
-static void write_file(struct json *j, const struct page *p, const char *path)
+static void write_page_file(struct json *j, const struct page *p, const char *path)
 {
     const struct trace_info *info = trace_info(p->t);
     struct warnings w = {0};
@@ -268,7 +268,7 @@ static int write_summary(struct page *p, const char *path, const char *processes
     if (!j.out)
         return error_system(err, "memory for the page");
     json_open_object(&j, NULL);
-    write_file(&j, p, path);
+    write_page_file(&j, p, path);
     json_raw(&j, "processes", processes, processes_bytes);
     json_close_object(&j);
     int status = fclose(j.out) ? error_system(err, "memory for the page") : 0;
@@ -289,7 +289,7 @@ static int write_processes(struct page *p, char **processes, size_t *processes_b
     int status = 0;
     for (uint32_t i = 0; i < p->candidate_count && !status; i++) {
         p->calls_now = p->candidates[i].calls + 1;
-        tell(p, 0);
+        tell_page_progress(p, 0);
         status = one_process(p, p->candidates[i].image, i < DETAILED_MAX, err);
         p->calls_done += p->calls_now;
     }

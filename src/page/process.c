@@ -16,7 +16,7 @@ struct busy {
     uint32_t thread;
 };
 
-static int by_calls(const void *a, const void *b)
+static int compare_thread_calls(const void *a, const void *b)
 {
     const struct busy *x = a, *y = b;
     if (x->calls != y->calls)
@@ -36,7 +36,7 @@ int page_lanes_find(struct page_lanes *l, const struct trace_image *image, struc
     }
     for (uint32_t i = 0; i < n; i++)
         busy[i] = (struct busy){image->threads[i].calls, i};
-    qsort(busy, n, sizeof *busy, by_calls);
+    qsort(busy, n, sizeof *busy, compare_thread_calls);
     l->single = n <= SINGLE_LANES + 1 ? n : SINGLE_LANES;
     for (uint32_t i = 0; i < n; i++)
         l->lane_of[busy[i].thread] = i < l->single ? i : l->single;
@@ -84,7 +84,7 @@ struct texts { /* each text once; [count] */
     uint32_t table_size;
 };
 
-static uint32_t hash_of(const char *s)
+static uint32_t hash_frame_text(const char *s)
 {
     uint32_t h = 2166136261u;
     while (*s)
@@ -107,7 +107,7 @@ static int texts_new(struct texts *t, size_t at_most)
 static uint32_t texts_add(struct texts *t, const char *text)
 {
     text = text ? text : "";
-    uint32_t i = hash_of(text) & (t->table_size - 1);
+    uint32_t i = hash_frame_text(text) & (t->table_size - 1);
     while (t->table[i] && strcmp(t->text[t->table[i] - 1], text) != 0)
         i = (i + 1) & (t->table_size - 1);
     if (!t->table[i]) {
@@ -172,8 +172,8 @@ static uint32_t number_frames(const struct page_sites *p, uint32_t *number, uint
 
 /* The frames that occur, each once, and the forest of callers that they stand in. *number: by
  * id + 1, the caller's to free. */
-static int write_frames(struct json *j, const struct page_sites *p, const struct names *names,
-                        uint32_t **numbers, struct error *err)
+static int write_page_frames(struct json *j, const struct page_sites *p, const struct names *names,
+                             uint32_t **numbers, struct error *err)
 {
     const struct sites *s = &p->all;
     const uint32_t known = names_count(names);
@@ -219,8 +219,8 @@ static int write_frames(struct json *j, const struct page_sites *p, const struct
 /* ---- groups, rows, cells ---- */
 
 /* number: of the frames on the page. */
-static void write_groups(struct json *j, const struct page_sites *p, const struct series *s,
-                         const uint32_t *number)
+static void write_page_groups(struct json *j, const struct page_sites *p, const struct series *s,
+                              const uint32_t *number)
 {
     const struct series_shape *shapes = series_shapes(s);
     json_open_object(j, "groups");
@@ -492,11 +492,11 @@ int html_process(struct json *j, const struct model *m, const struct series *s,
     write_lanes(j, lanes, image);
     uint32_t *number = NULL;
     if (!status)
-        status = write_frames(j, sites, names, &number, err);
+        status = write_page_frames(j, sites, names, &number, err);
     if (!status)
         status = html_sources(j, sites, names, number, o->sources, err);
     if (!status)
-        write_groups(j, sites, s, number);
+        write_page_groups(j, sites, s, number);
     free(number);
     write_rows(j, s);
     write_cells(j, s);

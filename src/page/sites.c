@@ -57,7 +57,7 @@ static inline uint32_t weighed_at(const struct weighed *w, uint32_t i)
 
 /* The smallest of the `limit` largest weights, as bits, and how many of just that weight are among
  * them. */
-static uint32_t threshold(const struct weighed *w, uint32_t limit, uint32_t *equal)
+static uint32_t weight_threshold(const struct weighed *w, uint32_t limit, uint32_t *equal)
 {
     uint32_t above = 0, prefix = 0;
     *equal = w->count;
@@ -85,10 +85,10 @@ static uint32_t threshold(const struct weighed *w, uint32_t limit, uint32_t *equ
 /* Numbers the `limit` that weigh most from 1 on, in their order, of equal ones the first; the
  * others get 0. Returns how many there are. Callers weigh no less than those whom they call and
  * stand before them: they stay. */
-static uint32_t keep(const struct weighed *w, uint32_t limit, uint32_t *number)
+static uint32_t keep_heaviest(const struct weighed *w, uint32_t limit, uint32_t *number)
 {
     uint32_t equal, kept = 0;
-    const uint32_t least = threshold(w, limit, &equal);
+    const uint32_t least = weight_threshold(w, limit, &equal);
     number[0] = 0;
     for (uint32_t i = 0; i < w->count; i++) {
         const uint32_t bits = bits_of(w->weight[weighed_at(w, i)]);
@@ -139,7 +139,7 @@ static void count_folded(struct page_sites *p)
         p->others += p->site_weight[id] > 0 && !p->site_number[id];
 }
 
-static int no_memory(struct error *err)
+static int sites_no_memory(struct error *err)
 {
     return error_memory_for(err, "the call sites of the page");
 }
@@ -155,8 +155,8 @@ static bool keep_most(struct page_sites *p, struct page_limit limit, uint32_t *a
     uint32_t *kept = malloc(((size_t)most + 1) * sizeof *kept), n = 0;
     if (!kept)
         return false;
-    keep(&frames, limit.frames, p->page_frame);
-    keep(&ids, limit.sites, p->site_number);
+    keep_heaviest(&frames, limit.frames, p->page_frame);
+    keep_heaviest(&ids, limit.sites, p->site_number);
     anchor[0] = 0;
     for (uint32_t i = 0; i < frames.count; i++) {
         const uint32_t at = weighed_at(&frames, i);
@@ -171,7 +171,7 @@ static bool keep_most(struct page_sites *p, struct page_limit limit, uint32_t *a
 }
 
 /* Stacks are many: after the first time, what becomes of groups is remembered instead. */
-static bool join(struct page_sites *p, const uint32_t *to, uint32_t groups, bool first)
+static bool join_groups(struct page_sites *p, const uint32_t *to, uint32_t groups, bool first)
 {
     if (first) {
         for (uint32_t i = 0; i < p->stack_count; i++)
@@ -206,7 +206,7 @@ int page_sites_fold(struct page_sites *p, struct page_limit limit, uint32_t **to
         free(table.number);
         free(table.groups);
         free(anchor);
-        return no_memory(err);
+        return sites_no_memory(err);
     }
     for (uint32_t i = 0; i < before; i++) {
         struct page_group g = p->groups[i];
@@ -225,10 +225,10 @@ int page_sites_fold(struct page_sites *p, struct page_limit limit, uint32_t **to
     p->groups = table.groups;
     p->group_count = table.count;
     count_folded(p);
-    return join(p, *to, before, first) ? 0 : no_memory(err);
+    return join_groups(p, *to, before, first) ? 0 : sites_no_memory(err);
 }
 
-static int by_first(const void *a, const void *b, void *arg)
+static int compare_group_firsts(const void *a, const void *b, void *arg)
 {
     const struct page_sites *p = arg;
     const struct page_group *x = &p->groups[*(const uint32_t *)a],
@@ -249,11 +249,11 @@ int page_sites_order(struct page_sites *p, struct error *err)
         free(order);
         free(to);
         free(groups);
-        return no_memory(err);
+        return sites_no_memory(err);
     }
     for (uint32_t i = 0; i < n; i++)
         order[i] = i;
-    qsort_r(order, n, sizeof *order, by_first, p);
+    qsort_r(order, n, sizeof *order, compare_group_firsts, p);
     for (uint32_t i = 0; i < n; i++) {
         groups[i] = p->groups[order[i]];
         to[order[i]] = i;
@@ -271,8 +271,8 @@ int page_sites_order(struct page_sites *p, struct error *err)
 }
 
 /* What its call site is, of a group of one site with this stack. */
-static void find_site(struct page_sites *p, struct page_group *g, struct names *names,
-                      uint32_t stack)
+static void find_group_site(struct page_sites *p, struct page_group *g, struct names *names,
+                            uint32_t stack)
 {
     uint32_t node, position, at = g->tip;
     const uint32_t id = names_site(names, stack, &node, &position);
@@ -284,7 +284,7 @@ static void find_site(struct page_sites *p, struct page_group *g, struct names *
     g->site_at = at;
 }
 
-static int make_room(struct page_sites *p)
+static int make_group_room(struct page_sites *p)
 {
     p->group_of = malloc((size_t)p->stack_count * sizeof *p->group_of);
     p->groups = calloc(p->all.count + 1, sizeof *p->groups);
@@ -304,7 +304,7 @@ static int separate(struct page_sites *p, const struct model *m, struct names *n
     uint32_t *number = calloc((size_t)s->frame_count + 1, sizeof *number); /* by tip */
     p->stack_count = model_image(m)->stacks + 1;
     p->group_count = none + 1;
-    if (!number || make_room(p)) {
+    if (!number || make_group_room(p)) {
         free(number);
         return -1;
     }
@@ -322,7 +322,7 @@ static int separate(struct page_sites *p, const struct model *m, struct names *n
         if (!counts || g->stacks)
             continue;
         g->stacks = 1;
-        find_site(p, g, names, i);
+        find_group_site(p, g, names, i);
         p->call_sites += g->site == PAGE_SITE_NONE || p->site_weight[g->site] <= 0;
         /* What several stacks weigh is at least what one does: enough to put them in order. */
         p->site_weight[g->site] += p->weight[g->tip] + FLT_MIN;
@@ -341,7 +341,7 @@ int page_sites_find(struct page_sites *p, const struct model *m, struct names *n
     p->frame_ids = names_count(names);
     if (names_failed(names) || weigh(p) || separate(p, m, names)) {
         page_sites_release(p);
-        return no_memory(err);
+        return sites_no_memory(err);
     }
     return 0;
 }

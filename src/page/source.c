@@ -58,7 +58,7 @@ static void below(const struct reader *r, const char *file, struct buffer *out)
 }
 
 /* The text of a file; NULL when it cannot be had. */
-static const char *text_of(struct reader *r, const char *file)
+static const char *source_text(struct reader *r, const char *file)
 {
     static const struct trust_rule any = {
         .what = "the source", .owners = TRUST_ANYBODY, .follow = true, .most_bytes = FILE_BYTES};
@@ -107,7 +107,7 @@ static bool write_item(struct json *j, struct reader *r, const struct name_frame
 {
     if (!f->file || !*f->file || !f->line)
         return false;
-    const char *text = text_of(r, f->file), *at = text;
+    const char *text = source_text(r, f->file), *at = text;
     for (unsigned line = 1; at && line < f->line; line++)
         at = (at = strchr(at, '\n')) ? at + 1 : NULL;
     if (!at || !*at)

@@ -7,7 +7,7 @@
 
 #define SITES_MOST (UINT16_MAX - 1u)
 
-static int no_memory(struct error *err)
+static int sums_no_memory(struct error *err)
 {
     return error_memory_for(err, "the call sites of moments");
 }
@@ -21,7 +21,7 @@ int moment_sites_new(struct moment_sites *s, struct names *names, struct error *
                                .known = calloc((size_t)stacks + 1, sizeof *s->known)};
     if (!s->site_of || !s->known) {
         moment_sites_release(s);
-        return no_memory(err);
+        return sums_no_memory(err);
     }
     memset(s->site_of, 0xff, ((size_t)stacks + 1) * sizeof *s->site_of);
     return 0;
@@ -39,7 +39,7 @@ void moment_sites_release(struct moment_sites *s)
 
 /* Number of the site of a frame (NO_NAME: none); UINT16_MAX when there are too many, -1 without
  * memory. */
-static int32_t number_of(struct moment_sites *s, uint32_t frame)
+static int32_t frame_site_number(struct moment_sites *s, uint32_t frame)
 {
     const size_t at = frame == NO_NAME ? 0 : (size_t)frame + 1;
     if (at >= s->frame_room) {
@@ -67,11 +67,11 @@ static int32_t number_of(struct moment_sites *s, uint32_t frame)
     return (int32_t)s->count - 1;
 }
 
-static bool find_site(struct moment_sites *s, uint32_t stack)
+static bool find_moment_site(struct moment_sites *s, uint32_t stack)
 {
     uint32_t node, position;
     const uint32_t frame = stack ? names_site(s->names, stack, &node, &position) : NO_NAME;
-    const int32_t number = names_failed(s->names) ? -1 : number_of(s, frame);
+    const int32_t number = names_failed(s->names) ? -1 : frame_site_number(s, frame);
     s->known[stack] = true;
     s->site_of[stack] = (uint16_t)number;
     return number >= 0;
@@ -83,8 +83,8 @@ int moment_sites_add(struct moment_sites *s, const struct pinned *p,
     for (size_t i = 0; i < s->count; i++)
         s->sites[i].sums = (struct pinned_stack){0};
     for (size_t i = 0; i < count; i++)
-        if (!s->known[blocks[i].stack] && !find_site(s, blocks[i].stack))
-            return no_memory(err);
+        if (!s->known[blocks[i].stack] && !find_moment_site(s, blocks[i].stack))
+            return sums_no_memory(err);
     for (uint32_t i = 0; i < p->stacks.count; i++) {
         const struct pinned_stack *of = &p->stacks.of[i];
         if (s->site_of[of->stack] == UINT16_MAX)
@@ -98,17 +98,17 @@ int moment_sites_add(struct moment_sites *s, const struct pinned *p,
     return 0;
 }
 
-static uint64_t kept(const struct moment_site *s)
+static uint64_t kept_free_bytes(const struct moment_site *s)
 {
     return s->sums.pinned_bytes + s->sums.below_bytes;
 }
 
 /* Of equals the one that was seen first: what else was named before does not matter. */
-static int by_kept(const void *a, const void *b)
+static int compare_kept_bytes(const void *a, const void *b)
 {
     const struct moment_site *x = a, *y = b;
-    if (kept(x) != kept(y))
-        return kept(x) < kept(y) ? 1 : -1;
+    if (kept_free_bytes(x) != kept_free_bytes(y))
+        return kept_free_bytes(x) < kept_free_bytes(y) ? 1 : -1;
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
@@ -116,10 +116,10 @@ void moment_sites_keepers(struct json *j, struct moment_sites *s, size_t most)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->count; i++)
-        if (kept(&s->sites[i]))
+        if (kept_free_bytes(&s->sites[i]))
             s->order[n++] = s->sites[i];
     if (n)
-        qsort(s->order, n, sizeof *s->order, by_kept);
+        qsort(s->order, n, sizeof *s->order, compare_kept_bytes);
     json_open_array(j, "keepers");
     for (size_t i = 0; i < n && i < most; i++) {
         const struct moment_site *of = &s->order[i];

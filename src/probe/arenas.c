@@ -74,7 +74,7 @@ uint32_t arenas_number(const char *name)
 }
 
 /* Room for one more; the caller writes it. Doubles at powers of two. NULL: out of memory. */
-static void *grow(struct arenas *a, void *array, size_t count, size_t element)
+static void *grow_arenas_array(struct arenas *a, void *array, size_t count, size_t element)
 {
     if (count & (count - 1) && count)
         return array;
@@ -84,9 +84,9 @@ static void *grow(struct arenas *a, void *array, size_t count, size_t element)
     return more;
 }
 
-#define GROW(a, array, count) grow(a, array, count, sizeof *(array))
+#define GROW(a, array, count) grow_arenas_array(a, array, count, sizeof *(array))
 
-static void forget(struct arenas_process *p)
+static void forget_arenas_process(struct arenas_process *p)
 {
     for (size_t i = 0; i < p->arenas; i++)
         free(p->arena[i].thread);
@@ -102,7 +102,7 @@ static void forget(struct arenas_process *p)
 void arenas_release(struct arenas *a)
 {
     for (size_t i = 0; i < a->processes; i++)
-        forget(&a->process[i]);
+        forget_arenas_process(&a->process[i]);
     free(a->process);
     *a = (struct arenas){0};
 }
@@ -118,7 +118,7 @@ struct arenas_process *arenas_process(struct arenas *a, uint32_t pid)
     a->process = more;
     struct arenas_process *p = &a->process[a->processes++];
     *p = (struct arenas_process){.pid = pid};
-    forget(p);
+    forget_arenas_process(p);
     return p;
 }
 
@@ -126,7 +126,7 @@ void arenas_forget(struct arenas *a, uint32_t pid)
 {
     struct arenas_process *p = arenas_process(a, pid);
     if (p)
-        forget(p);
+        forget_arenas_process(p);
 }
 
 /* ---- arenas ---- */
@@ -191,7 +191,7 @@ void arenas_fork(struct arenas *a, uint32_t parent, uint32_t child, uint64_t are
     struct arenas_process *p = arenas_process(a, child), *from = NULL;
     if (!p)
         return;
-    forget(p);
+    forget_arenas_process(p);
     for (size_t i = 0; i < a->processes; i++)
         if (a->process[i].pid == parent)
             from = &a->process[i];
@@ -397,7 +397,7 @@ const struct arena_moment *arenas_take(struct arenas *a, const struct arenas_eve
     if (!p)
         return NULL;
     if (e.probe == ARENAS_EXEC) {
-        forget(p);
+        forget_arenas_process(p);
         return NULL;
     }
     if (e.probe == ARENAS_MAIN) {

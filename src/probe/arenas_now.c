@@ -69,13 +69,13 @@ static bool peek(struct memory *memory, uint64_t address, void *to, size_t bytes
            handle_read(&memory->handle, address, to, bytes);
 }
 
-static bool word_at(struct memory *memory, uint64_t address, uint64_t *word)
+static bool read_memory_word(struct memory *memory, uint64_t address, uint64_t *word)
 {
     return peek(memory, address, word, sizeof *word);
 }
 
-static void report(struct arenas *a, pid_t pid, uint32_t probe, uint64_t first, uint64_t second,
-                   uint64_t third)
+static void report_arena_now(struct arenas *a, pid_t pid, uint32_t probe, uint64_t first,
+                             uint64_t second, uint64_t third)
 {
     const struct arenas_event e = {.pid = (uint32_t)pid,
                                    .tid = (uint32_t)pid,
@@ -92,7 +92,7 @@ static uint64_t heap_bytes(struct memory *memory, uint64_t arena, uint64_t top)
     static const uint64_t sizes[] = GLIBC_HEAP_SIZE_LIST;
     for (size_t i = 0; i < GLIBC_HEAP_SIZES; i++) {
         uint64_t word;
-        if (word_at(memory, top & -sizes[i], &word) && word == arena)
+        if (read_memory_word(memory, top & -sizes[i], &word) && word == arena)
             return sizes[i];
     }
     return 0;
@@ -103,7 +103,8 @@ static bool read_heaps(struct memory *memory, struct arenas *a, pid_t pid, uint6
 {
     struct glibc_heap h;
     uint64_t top, bytes, sum = 0, heap;
-    if (!word_at(memory, arena + TOP_AT, &top) || !word_at(memory, arena + BYTES_AT, &bytes))
+    if (!read_memory_word(memory, arena + TOP_AT, &top) ||
+        !read_memory_word(memory, arena + BYTES_AT, &bytes))
         return false;
     const uint64_t most = heap_bytes(memory, arena, top);
     if (!most)
@@ -113,7 +114,7 @@ static bool read_heaps(struct memory *memory, struct arenas *a, pid_t pid, uint6
         if (!memory->heaps-- || !peek(memory, heap, &h, sizeof h) || h.arena != arena ||
             h.bytes > most)
             return false;
-        report(a, pid, ARENAS_HEAP_NEW, heap, h.bytes, arena);
+        report_arena_now(a, pid, ARENAS_HEAP_NEW, heap, h.bytes, arena);
         sum += h.bytes;
         if (h.previous & (most - 1))
             return false;
@@ -122,13 +123,14 @@ static bool read_heaps(struct memory *memory, struct arenas *a, pid_t pid, uint6
     return sum == bytes;
 }
 
-static bool read_all(struct memory *memory, struct arenas *a, pid_t pid, uint64_t main_arena,
-                     uint64_t limits)
+static bool read_all_arenas(struct memory *memory, struct arenas *a, pid_t pid, uint64_t main_arena,
+                            uint64_t limits)
 {
     uint64_t bytes, trim, map, next = main_arena, state;
-    if (!word_at(memory, main_arena, &state) || !word_at(memory, main_arena + BYTES_AT, &bytes) ||
-        bytes & 15 || !word_at(memory, limits + TRIM_AT, &trim) ||
-        !word_at(memory, limits + MMAP_AT, &map))
+    if (!read_memory_word(memory, main_arena, &state) ||
+        !read_memory_word(memory, main_arena + BYTES_AT, &bytes) || bytes & 15 ||
+        !read_memory_word(memory, limits + TRIM_AT, &trim) ||
+        !read_memory_word(memory, limits + MMAP_AT, &map))
         return false;
     struct arenas_process *p = arenas_process(a, (uint32_t)pid);
     if (!p)
@@ -139,7 +141,7 @@ static bool read_all(struct memory *memory, struct arenas *a, pid_t pid, uint64_
     p->mmap_threshold_bytes = map;
     p->trim_threshold_bytes = trim;
     for (unsigned n = 0; n < ARENAS_MAX; n++) {
-        if (!arenas_enter(a, p, next) || !word_at(memory, next + NEXT_AT, &next))
+        if (!arenas_enter(a, p, next) || !read_memory_word(memory, next + NEXT_AT, &next))
             return false;
         if (next == main_arena)
             return true;
@@ -156,7 +158,7 @@ bool arenas_now(struct arenas *a, pid_t pid, const char *library, uint64_t main_
     handle_open(&memory.handle, pid); /* before it is asked where its library is */
     const uint64_t base = base_of(pid, library);
     const bool known = base && present_open(&memory.present, pid) &&
-                       read_all(&memory, a, pid, base + main_arena, base + limits);
+                       read_all_arenas(&memory, a, pid, base + main_arena, base + limits);
     if (base)
         present_close(&memory.present);
     handle_close(&memory.handle);

@@ -62,7 +62,7 @@ struct displacement {
     uint64_t symbol;
 };
 
-static bool is_name(char c)
+static bool is_name_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '.' || c == '$' || c == '@';
@@ -82,7 +82,7 @@ static bool take_displacement(const char **at, argument_symbol symbol, void *arg
         }
         here += *here == '+';
         size_t n = 0;
-        while (is_name(here[n]) && n < sizeof name - 1)
+        while (is_name_char(here[n]) && n < sizeof name - 1)
             n++;
         if (n == 0 || d->has_symbol || n == sizeof name - 1)
             return false;

@@ -39,7 +39,8 @@ static bool has_meant_name(const struct probe_engine *e, const char *command)
     return e->options->command && !strncmp(command, e->options->command, PROBE_COMMAND_BYTES - 1);
 }
 
-static int count(struct probe_engine *e, const char *path, const char *command, struct error *err)
+static int count_bystanders(struct probe_engine *e, const char *path, const char *command,
+                            struct error *err)
 {
     for (size_t i = 0; i < e->bystander_count; i++)
         if (!strcmp(e->bystanders[i].command, command) && !strcmp(e->bystanders[i].path, path)) {
@@ -54,7 +55,7 @@ static int count(struct probe_engine *e, const char *path, const char *command, 
     return b->path ? 0 : error_memory(err);
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_pids(const void *a, const void *b)
 {
     const struct probe_bystander *x = a, *y = b;
     return x->processes != y->processes
@@ -62,7 +63,7 @@ static int by_number(const void *a, const void *b)
                : strcmp(x->command, y->command);
 }
 
-static int find(struct probe_engine *e, const char *path, struct error *err)
+static int find_bystanders(struct probe_engine *e, const char *path, struct error *err)
 {
     struct stat file;
     size_t budget = CODE_MAPPINGS_MAX;
@@ -76,7 +77,7 @@ static int find(struct probe_engine *e, const char *path, struct error *err)
             continue;
         command[strcspn(command, "\n")] = 0;
         if (!has_meant_name(e, command))
-            bad = count(e, path, command, err);
+            bad = count_bystanders(e, path, command, err);
     }
     if (proc)
         closedir(proc);
@@ -94,7 +95,7 @@ static const char *remedy(const struct probe_engine *e)
            "alone (--no-follow)";
 }
 
-static void say(const struct probe_engine *e, size_t first, const char *path)
+static void say_bystanders(const struct probe_engine *e, size_t first, const char *path)
 {
     enum { NAMED = 5 };
     char names[160] = "", more[48] = "";
@@ -134,14 +135,14 @@ int engine_say_bystanders(struct probe_engine *e, const char *path, struct error
         if (!strcmp(e->bystanders[i].path, path))
             return 0; /* the probes before these are of the same file */
     const size_t first = e->bystander_count;
-    if (find(e, path, err))
+    if (find_bystanders(e, path, err))
         return -1;
     e->result->bystanders = e->bystanders;
     e->result->bystander_count = e->bystander_count;
     if (e->bystander_count == first)
         return 0;
-    qsort(e->bystanders + first, e->bystander_count - first, sizeof *e->bystanders, by_number);
-    say(e, first, path);
+    qsort(e->bystanders + first, e->bystander_count - first, sizeof *e->bystanders, compare_pids);
+    say_bystanders(e, first, path);
     return 0;
 }
 

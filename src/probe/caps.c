@@ -126,8 +126,8 @@ int caps_require(struct error *err)
     return 0;
 }
 
-static void put(struct probe_cap *c, const char *name, bool works, const char *detail,
-                const char *why, const char *remedy)
+static void put_cap(struct probe_cap *c, const char *name, bool works, const char *detail,
+                    const char *why, const char *remedy)
 {
     c->name = name;
     c->works = works;
@@ -164,34 +164,34 @@ size_t probe_caps(struct probe_cap *caps, size_t max)
     int program = rights ? empty_program(0) : -1;
     const bool pids = has_the_kernels_pids();
     if (pids)
-        put(&c[n++], "probe-rights", rights && program >= 0,
-            !rights        ? "neither root nor CAP_BPF and CAP_PERFMON"
-            : program >= 0 ? "programs can be loaded into the kernel"
-                           : "the kernel refuses programs",
-            "`mallow probe` cannot load its programs into the kernel", remedy_rights());
+        put_cap(&c[n++], "probe-rights", rights && program >= 0,
+                !rights        ? "neither root nor CAP_BPF and CAP_PERFMON"
+                : program >= 0 ? "programs can be loaded into the kernel"
+                               : "the kernel refuses programs",
+                "`mallow probe` cannot load its programs into the kernel", remedy_rights());
     else
-        put(&c[n++], "probe-rights", false, "this is a pid namespace of its own",
-            "`mallow probe` cannot find a process in the kernel", REMEDY_PIDS);
-    put(&c[n++], "probe-types", types,
-        types ? "/sys/kernel/btf/vmlinux is there" : "no /sys/kernel/btf/vmlinux",
-        "`mallow probe` cannot find its way in this kernel's structures",
-        "use a kernel built with CONFIG_DEBUG_INFO_BTF");
+        put_cap(&c[n++], "probe-rights", false, "this is a pid namespace of its own",
+                "`mallow probe` cannot find a process in the kernel", REMEDY_PIDS);
+    put_cap(&c[n++], "probe-types", types,
+            types ? "/sys/kernel/btf/vmlinux is there" : "no /sys/kernel/btf/vmlinux",
+            "`mallow probe` cannot find its way in this kernel's structures",
+            "use a kernel built with CONFIG_DEBUG_INFO_BTF");
     if (program >= 0) {
         close(program);
         bool multi = caps_uprobe_multi(), stacks = caps_user_stacks();
-        put(&c[n++], "probe-many", multi,
-            multi ? "many functions are probed at once (uprobe_multi)"
-                  : "functions are probed one by one (perf uprobes)",
-            "taking probes away again takes a tenth of a second for each function",
-            "use Linux 6.6 or newer");
-        put(&c[n++], "probe-stacks", stacks,
-            stacks ? "user stacks are unwound in the kernel" : "no bpf_find_vma or bpf_loop",
-            "`mallow probe --by stack` does not work", "use Linux 5.17 or newer");
+        put_cap(&c[n++], "probe-many", multi,
+                multi ? "many functions are probed at once (uprobe_multi)"
+                      : "functions are probed one by one (perf uprobes)",
+                "taking probes away again takes a tenth of a second for each function",
+                "use Linux 6.6 or newer");
+        put_cap(&c[n++], "probe-stacks", stacks,
+                stacks ? "user stacks are unwound in the kernel" : "no bpf_find_vma or bpf_loop",
+                "`mallow probe --by stack` does not work", "use Linux 5.17 or newer");
     }
     bool swap = caps_any_swap();
-    put(&c[n++], "swap", swap, swap ? "swap is configured" : "no swap is configured",
-        "anonymous pages cannot be paged out or in; there is nothing for such a probe to see",
-        remedy_swap);
+    put_cap(&c[n++], "swap", swap, swap ? "swap is configured" : "no swap is configured",
+            "anonymous pages cannot be paged out or in; there is nothing for such a probe to see",
+            remedy_swap);
     if (n > max)
         n = max;
     memcpy(caps, c, n * sizeof *c);

@@ -17,8 +17,8 @@ static bool is_same(const uint8_t *file, const uint8_t *memory)
     return !memcmp(file, memory, OPCODE_BYTES) || memory[0] == ARCH_BREAKPOINT;
 }
 
-static void compare(const struct handle *h, int file, const struct proc_mapping *m,
-                    struct place *place)
+static void compare_with_file(const struct handle *h, int file, const struct proc_mapping *m,
+                              struct place *place)
 {
     uint8_t in_file[OPCODE_BYTES], in_memory[OPCODE_BYTES];
     const uint64_t at = place->offset - m->offset;
@@ -41,7 +41,7 @@ void attach_refuse_changed(const struct attach_how *how, int file, struct place 
     if (h.memory >= 0 && !fstat(file, &st) && code_open(&walk, how->process, &st)) {
         while (code_next(&walk, &budget, &m))
             for (size_t i = 0; i < n; i++)
-                compare(&h, file, &m, &places[i]);
+                compare_with_file(&h, file, &m, &places[i]);
         code_close(&walk);
     }
     handle_close(&h);

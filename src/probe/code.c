@@ -32,7 +32,7 @@ static bool is_of_file(const struct code_walk *w, const struct proc_mapping *m)
 
 /* The next mapping of any file's code. False with errno: ENOENT at the end, ENOTTY where the kernel
  * cannot be asked. */
-static bool ask(const struct code_walk *w, struct proc_mapping *m)
+static bool ask_code_mapping(const struct code_walk *w, struct proc_mapping *m)
 {
     struct mapping_query q = {.size = sizeof q,
                               .flags = QUERY_EXECUTABLE | QUERY_NEXT | QUERY_OF_FILE,
@@ -50,7 +50,7 @@ static bool ask(const struct code_walk *w, struct proc_mapping *m)
 
 static bool next_mapping(struct code_walk *w, struct proc_mapping *m)
 {
-    if (!w->reads && ask(w, m))
+    if (!w->reads && ask_code_mapping(w, m))
         return true;
     w->reads = w->reads || errno == ENOTTY;
     return w->reads && proc_maps_next(&w->maps, m);

@@ -38,7 +38,7 @@ bool cost_is_aside(const char *path, uint64_t offset)
 }
 
 /* Where a function of this program stands in its file. */
-static bool offset_of(void (*function)(void *), uint64_t *offset)
+static bool function_file_offset(void (*function)(void *), uint64_t *offset)
 {
     const uint64_t address = (uint64_t)(uintptr_t)function;
     struct proc_maps maps;
@@ -72,7 +72,8 @@ bool cost_measure(struct bpf_program *entry, struct bpf_program *on_return, stru
 {
     static const char self[] = "/proc/self/exe";
     uint64_t offsets[2];
-    if (!offset_of(cost_pushes, &offsets[0]) || !offset_of(cost_moves, &offsets[1]))
+    if (!function_file_offset(cost_pushes, &offsets[0]) ||
+        !function_file_offset(cost_moves, &offsets[1]))
         return false;
     const int enters =
         attach_link(bpf_program__fd(entry), self, offsets, NULL, NULL, 2, false, getpid());
@@ -131,7 +132,7 @@ bool cost_threads_meet_probes(void)
     const int map = bpf_map_create(BPF_MAP_TYPE_ARRAY, "mallow_reach", 4, 8, 1, NULL);
     const int program = map < 0 ? -1 : counting_program(map);
     const int link =
-        program < 0 || !offset_of(cost_pushes, &offset)
+        program < 0 || !function_file_offset(cost_pushes, &offset)
             ? -1
             : attach_link(program, "/proc/self/exe", &offset, NULL, NULL, 1, false, getpid());
     if (link >= 0 && !pthread_create(&thread, NULL, push_once, NULL)) {

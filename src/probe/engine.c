@@ -65,7 +65,7 @@ static bool verbose;
 /* Max events per wakeup; max wakeups per probe_consume(). */
 enum { EVENTS_A_TURN = 4096, TURNS = 64 };
 
-static int print(enum libbpf_print_level level, const char *format, va_list ap)
+static int print_libbpf_line(enum libbpf_print_level level, const char *format, va_list ap)
 {
     (void)level;
     char *text = NULL;
@@ -121,7 +121,7 @@ int engine_map(const struct probe_engine *e, const char *name)
     return map ? bpf_map__fd(map) : -1;
 }
 
-static int by_key(const void *a, const void *b)
+static int compare_row_keys(const void *a, const void *b)
 {
     return memcmp(&((const struct probe_row *)a)->key, &((const struct probe_row *)b)->key,
                   sizeof(struct probe_key));
@@ -176,11 +176,11 @@ static void add_up_equal(struct probe_engine *e)
 {
     size_t kept = 0;
     if (e->row_count)
-        qsort(e->rows, e->row_count, sizeof *e->rows, by_key);
+        qsort(e->rows, e->row_count, sizeof *e->rows, compare_row_keys);
     for (size_t i = 0; i < e->row_count; i++) {
         struct probe_row *last = kept ? &e->rows[kept - 1] : NULL;
         const struct probe_value *v = &e->rows[i].value;
-        if (!last || by_key(last, &e->rows[i])) {
+        if (!last || compare_row_keys(last, &e->rows[i])) {
             e->rows[kept++] = e->rows[i];
             continue;
         }
@@ -194,7 +194,7 @@ static void add_up_equal(struct probe_engine *e)
     e->row_count = kept;
 }
 
-static int collect(struct probe_engine *e, struct error *err)
+static int collect_rows(struct probe_engine *e, struct error *err)
 {
     e->row_count = 0;
     if (e->inside ? inside_requests(e->inside, e, err) : collect_sums(e, err))
@@ -436,14 +436,14 @@ static int configure(struct probe_engine *e, struct error *err)
     return engine_resize(e, "kstacks", o->by & PROBE_BY_KSTACK ? 16384 : 1, err);
 }
 
-static int load(struct probe_engine *e, struct error *err)
+static int load_objects(struct probe_engine *e, struct error *err)
 {
     const struct probe_kind *kind = e->options->kind;
     size_t bytes = 0;
     const void *image = kind->object(&bytes);
     LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = kind->name);
     verbose = e->options->verbose;
-    libbpf_set_print(print);
+    libbpf_set_print(print_libbpf_line);
     if (caps_require(err))
         return -1;
     e->multi = caps_uprobe_multi();
@@ -495,7 +495,7 @@ static int on_event(void *arg, void *data, size_t size)
     return !e->draining && ++e->taken % EVENTS_A_TURN == 0 ? -EAGAIN : 0;
 }
 
-static int attach(struct probe_state *s, struct error *err)
+static int attach_kind(struct probe_state *s, struct error *err)
 {
     struct probe_engine *e = &s->e;
     const struct probe_options *o = e->options;
@@ -522,7 +522,7 @@ static int attach(struct probe_state *s, struct error *err)
 
 /* ---- the end ---- */
 
-static int subtract(struct probe_state *s, struct error *err)
+static int subtract_earlier(struct probe_state *s, struct error *err)
 {
     struct probe_engine *e = &s->e;
     struct probe_row *copy = calloc(e->row_count + 1, sizeof *copy);
@@ -533,9 +533,9 @@ static int subtract(struct probe_state *s, struct error *err)
     size_t kept = 0, count = e->row_count;
     for (size_t i = 0; i < count; i++) {
         struct probe_row row = e->rows[i];
-        const struct probe_row *old =
-            s->before_count ? bsearch(&row, s->before, s->before_count, sizeof *s->before, by_key)
-                            : NULL;
+        const struct probe_row *old = s->before_count ? bsearch(&row, s->before, s->before_count,
+                                                                sizeof *s->before, compare_row_keys)
+                                                      : NULL;
         if (old) {
             row.value.calls -= old->value.calls;
             row.value.bytes -= old->value.bytes;
@@ -555,12 +555,12 @@ static int subtract(struct probe_state *s, struct error *err)
     return 0;
 }
 
-static int interval(void *arg, struct error *err)
+static int end_interval(void *arg, struct error *err)
 {
     struct probe_state *s = arg;
     struct probe_engine *e = &s->e;
     const bool levels = e->options->kind->gauge || e->options->live;
-    if (collect(e, err) || (!levels && subtract(s, err)))
+    if (collect_rows(e, err) || (!levels && subtract_earlier(s, err)))
         return -1;
     e->result->row_count = e->row_count;
     uint64_t losses[PROBE_LOSSES];
@@ -580,7 +580,7 @@ static int interval(void *arg, struct error *err)
 }
 
 /* Events of the library inside. */
-static void tick(void *arg)
+static void tick_inside(void *arg)
 {
     struct probe_state *s = arg;
     s->e.options->kind->event(&s->e, NULL, 0);
@@ -588,7 +588,7 @@ static void tick(void *arg)
 
 /* Many blocks of the kernel are released once no processor can look at them any more: waits for
  * that. */
-static void settle(void)
+static void wait_for_kernel(void)
 {
     for (int i = 0; i < 2; i++)
         syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
@@ -599,12 +599,12 @@ static int run_all(struct probe_state *s, struct error *err)
     struct probe_engine *e = &s->e;
     const struct probe_options *o = e->options;
     struct run_plan plan = {.ring = s->ring,
-                            .tick = tick,
+                            .tick = tick_inside,
                             .pid = e->pid,
                             .is_child = o->argv != NULL,
                             .duration_ns = o->duration_ns,
                             .interval_ns = o->interval ? o->interval_ns : 0,
-                            .interval = interval,
+                            .interval = end_interval,
                             .arg = s};
     e->result->start_ns = clock_monotonic_ns();
     if (o->argv) {
@@ -621,13 +621,13 @@ static int run_all(struct probe_state *s, struct error *err)
     e->result->interrupted = plan.interrupted;
     e->result->wait_status = plan.wait_status;
     if (o->live)
-        settle();
+        wait_for_kernel();
     attach_release(&e->attachments); /* before the sums are read: they stand still */
     if (s->ring)
         ring_buffer__consume(s->ring);
     if (o->kind->finish)
         o->kind->finish(e);
-    return bad || collect(e, err) ? -1 : 0;
+    return bad || collect_rows(e, err) ? -1 : 0;
 }
 
 int probe_begin(const struct probe_options *o, struct probe_result *result, struct error *err)
@@ -644,7 +644,8 @@ int probe_begin(const struct probe_options *o, struct probe_result *result, stru
     s->e = (struct probe_engine){
         .options = o, .result = result, .pid = o->waiting ? o->waiting : o->pid};
     result->start_ns = clock_monotonic_ns();
-    if ((o->kind->choose && o->kind->choose(&s->e, err)) || load(&s->e, err) || attach(s, err)) {
+    if ((o->kind->choose && o->kind->choose(&s->e, err)) || load_objects(&s->e, err) ||
+        attach_kind(s, err)) {
         attach_release(&s->e.attachments);
         return -1;
     }
@@ -705,7 +706,7 @@ int probe_run(const struct probe_options *o, struct probe_result *result, struct
      * and a program that waits for its probes ends, too. */
     signals_pass(&s->signals);
     if (!bad && !s->e.inside)
-        bad = load(&s->e, err) || attach(s, err);
+        bad = load_objects(&s->e, err) || attach_kind(s, err);
     signals_block();
     bad = bad || run_all(s, err);
     if (s->launch.pid > 0)

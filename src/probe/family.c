@@ -39,7 +39,7 @@ static enum sizes_form form_of(const char *name)
     return form;
 }
 
-static bool is_wanted(const struct probe_options *o, const char *name)
+static bool family_is_wanted(const struct probe_options *o, const char *name)
 {
     for (size_t i = 0; i < o->function_count; i++)
         if (!fnmatch(o->functions[i], name, 0))
@@ -56,7 +56,7 @@ static bool realloc_is_malloc(const struct probe_options *o, const struct functi
 {
     const struct function *inner = functions_find(f, "__libc_malloc");
     const struct function *outer = functions_find(f, "malloc");
-    return inner && outer && inner->offset == outer->offset && is_wanted(o, "malloc");
+    return inner && outer && inner->offset == outer->offset && family_is_wanted(o, "malloc");
 }
 
 static bool is_new(const struct place *places, size_t n, uint64_t offset)
@@ -77,7 +77,7 @@ int family_find(const struct probe_options *o, const char *path, struct family *
     for (size_t i = 0; i < f.count && family->count < FAMILY_PLACES_MAX; i++) {
         const struct function *at = &f.at[i];
         size_t n = family->count;
-        if (!is_wanted(o, at->name) || !is_new(family->place, n, at->offset))
+        if (!family_is_wanted(o, at->name) || !is_new(family->place, n, at->offset))
             continue;
         enum sizes_form form = form_of(at->name);
         if (form == SIZES_RESIZE && realloc_is_malloc(o, &f))

@@ -24,7 +24,7 @@ struct inside {
     uint32_t unknown; /* a bit for each enum mlw_arenas_reason */
 };
 
-static int make_file(struct inside *in, struct error *err)
+static int make_inside_file(struct inside *in, struct error *err)
 {
     snprintf(in->path, sizeof in->path, "/dev/shm/mallow-arenas-XXXXXX");
     int fd = mkostemp(in->path, O_CLOEXEC);
@@ -53,7 +53,7 @@ int inside_make(struct inside **made, const char *library, bool no_follow, bool 
     *made = in;
     if (!in)
         return error_memory(err);
-    if (launch_preload(library, &in->preload, err) || make_file(in, err))
+    if (launch_preload(library, &in->preload, err) || make_inside_file(in, err))
         return -1;
     in->shared->no_follow = no_follow;
     in->shared->sizes = sizes;
@@ -108,7 +108,8 @@ struct telling {
     struct arenas_event event; /* who and when */
 };
 
-static void emit(struct telling *t, uint32_t probe, uint64_t first, uint64_t second, uint64_t third)
+static void emit_inside_event(struct telling *t, uint32_t probe, uint64_t first, uint64_t second,
+                              uint64_t third)
 {
     t->event.probe = probe;
     t->event.argument[0] = (int64_t)first;
@@ -133,16 +134,16 @@ static void level(struct telling *t, uint64_t arena, uint64_t top, uint64_t byte
             continue;
         bool above = !is_new && &p->heap[i] > arenas_find_heap(p, heap);
         if (above)
-            emit(t, ARENAS_HEAP_FREE, p->heap[i].address, 0, 0);
+            emit_inside_event(t, ARENAS_HEAP_FREE, p->heap[i].address, 0, 0);
         else
             others += p->heap[i].bytes;
     }
     if (bytes <= others)
         return; /* it is being changed: more events will come */
     if (is_new)
-        emit(t, ARENAS_HEAP_NEW, heap, bytes - others, arena);
+        emit_inside_event(t, ARENAS_HEAP_NEW, heap, bytes - others, arena);
     else
-        emit(t, ARENAS_GROWN, heap, bytes - others, 0);
+        emit_inside_event(t, ARENAS_GROWN, heap, bytes - others, 0);
 }
 
 /* The thread has its memory from that arena. */
@@ -154,29 +155,29 @@ static void uses(struct telling *t, uint64_t arena)
     if (!arena) {
         arena = p->main_arena;
         if (t->event.tid == t->event.pid && !arenas_find(p, arena)) {
-            emit(t, ARENAS_MAIN, arena, 0, 0);
+            emit_inside_event(t, ARENAS_MAIN, arena, 0, 0);
             return;
         }
     }
     /* It is no longer in use: then it came from the list of free ones. */
     const struct probe_arena *at = arenas_find(p, arena);
-    emit(t, ARENAS_GOT, arena, 0, at && !at->threads ? arena : 0);
+    emit_inside_event(t, ARENAS_GOT, arena, 0, at && !at->threads ? arena : 0);
 }
 
 static void moved(struct telling *t, uint64_t now, uint64_t before)
 {
     if (now > before)
-        emit(t, ARENAS_SBRK_MORE, now, now - before, 0);
+        emit_inside_event(t, ARENAS_SBRK_MORE, now, now - before, 0);
     else
-        emit(t, ARENAS_SBRK_LESS, now, before - now, 0);
+        emit_inside_event(t, ARENAS_SBRK_LESS, now, before - now, 0);
 }
 
-static void began(struct telling *t, int64_t option, uint64_t value, uint64_t standard)
+static void tell_option(struct telling *t, int64_t option, uint64_t value, uint64_t standard)
 {
     static const uint32_t probe[] = {ARENAS_TRIM_THRESHOLD, ARENAS_TOP_PAD, ARENAS_MMAP_THRESHOLD,
                                      ARENAS_MMAP_MAX};
     if (option <= -1 && option >= -4)
-        emit(t, probe[-1 - option], value, standard, 0);
+        emit_inside_event(t, probe[-1 - option], value, standard, 0);
 }
 
 static void translate(struct inside *in, struct telling *t, const struct mlw_arenas_event *e)
@@ -190,7 +191,7 @@ static void translate(struct inside *in, struct telling *t, const struct mlw_are
         if (v[1])
             arenas_fork(t->a, (uint32_t)v[0], e->pid, v[2]);
         else
-            emit(t, ARENAS_EXEC, 0, 0, 0);
+            emit_inside_event(t, ARENAS_EXEC, 0, 0, 0);
         if (!v[1] && (p = arenas_process(t->a, e->pid)))
             p->heap_bytes = v[2];
         break;
@@ -198,10 +199,10 @@ static void translate(struct inside *in, struct telling *t, const struct mlw_are
     case MLW_ARENAS_USES: uses(t, v[0]); break;
     case MLW_ARENAS_BREAK: moved(t, v[0], v[1]); break;
     case MLW_ARENAS_MAIN: arenas_name_main(t->a, e->pid, v[0]); break;
-    case MLW_ARENAS_LIMITS: emit(t, ARENAS_FREE_DYN_THRESHOLDS, v[0], v[1], 0); break;
-    case MLW_ARENAS_OPTION: emit(t, ARENAS_MALLOPT, v[0], v[1], 0); break;
-    case MLW_ARENAS_BEGAN: began(t, (int64_t)v[0], v[1], v[2]); break;
-    case MLW_ARENAS_THREAD_END: emit(t, ARENAS_THREAD_END, 0, 0, 0); break;
+    case MLW_ARENAS_LIMITS: emit_inside_event(t, ARENAS_FREE_DYN_THRESHOLDS, v[0], v[1], 0); break;
+    case MLW_ARENAS_OPTION: emit_inside_event(t, ARENAS_MALLOPT, v[0], v[1], 0); break;
+    case MLW_ARENAS_BEGAN: tell_option(t, (int64_t)v[0], v[1], v[2]); break;
+    case MLW_ARENAS_THREAD_END: emit_inside_event(t, ARENAS_THREAD_END, 0, 0, 0); break;
     case MLW_ARENAS_UNKNOWN: in->unknown |= 1u << (v[0] & 31); break;
     default: break;
     }

@@ -181,7 +181,7 @@ static const struct by_symbol {
 };
 enum { BY_SYMBOL = sizeof by_symbol / sizeof *by_symbol };
 
-static uint64_t address_of(const struct found *f, const char *name)
+static uint64_t found_address(const struct found *f, const char *name)
 {
     const struct function *at = functions_find(&f->symbols, name);
     return at ? at->address : 0;
@@ -192,9 +192,9 @@ static bool has_symbols(const struct found *f)
     static const char *const needed[] = {"sysmalloc", "arena_get2", "munmap_chunk",
                                          "mp_",       "main_arena", "free_list"};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (!address_of(f, needed[i]))
+        if (!found_address(f, needed[i]))
             return false;
-    return address_of(f, "alloc_new_heap") || address_of(f, "new_heap");
+    return found_address(f, "alloc_new_heap") || found_address(f, "new_heap");
 }
 
 static int attach_symbols(struct probe_engine *e, struct found *f, struct error *err)
@@ -202,7 +202,7 @@ static int attach_symbols(struct probe_engine *e, struct found *f, struct error 
     unsigned missing = 0;
     for (size_t i = 0; i < BY_SYMBOL; i++) {
         const char *name = by_symbol[i].function;
-        if (!strcmp(name, "alloc_new_heap") && !address_of(f, name))
+        if (!strcmp(name, "alloc_new_heap") && !found_address(f, name))
             name = "new_heap"; /* before glibc 2.35 */
         const struct function *at = functions_find(&f->symbols, name);
         struct place place = {.name = name, .offset = at ? at->offset : 0};
@@ -347,18 +347,21 @@ static int arenas_choose(struct probe_engine *e, struct error *err)
 /* ---- loading and attaching ---- */
 
 /* Where the thresholds' being fixed stands in mp_, which grew by three fields with glibc 2.35. */
-static int64_t fixed_at(const struct found *f) { return address_of(f, "alloc_new_heap") ? 72 : 52; }
+static int64_t fixed_at(const struct found *f)
+{
+    return found_address(f, "alloc_new_heap") ? 72 : 52;
+}
 
-static void find_places(const struct found *f, struct arenas_places *p)
+static void find_arena_places(const struct found *f, struct arenas_places *p)
 {
     static const char double_free[] = "free(): double free detected in tcache 2";
     const uint64_t text = functions_text(f->path, double_free, sizeof double_free);
-    p->main_arena = (int64_t)(address_of(f, "main_arena") - address_of(f, "sysmalloc"));
-    p->limits_too = (int64_t)(address_of(f, "mp_") - address_of(f, "sysmalloc"));
-    p->free_list = (int64_t)(address_of(f, "free_list") - address_of(f, "arena_get2"));
-    p->limits = (int64_t)(address_of(f, "mp_") - address_of(f, "munmap_chunk"));
+    p->main_arena = (int64_t)(found_address(f, "main_arena") - found_address(f, "sysmalloc"));
+    p->limits_too = (int64_t)(found_address(f, "mp_") - found_address(f, "sysmalloc"));
+    p->free_list = (int64_t)(found_address(f, "free_list") - found_address(f, "arena_get2"));
+    p->limits = (int64_t)(found_address(f, "mp_") - found_address(f, "munmap_chunk"));
     p->fixed = fixed_at(f);
-    p->double_free = text ? (int64_t)(text - address_of(f, "malloc_printerr")) : 0;
+    p->double_free = text ? (int64_t)(text - found_address(f, "malloc_printerr")) : 0;
 }
 
 static int set_places(struct probe_engine *e, const struct found *f, struct error *err)
@@ -367,7 +370,7 @@ static int set_places(struct probe_engine *e, const struct found *f, struct erro
     struct arenas_places places = {.heaps = GLIBC_HEAP_SIZE_LIST};
     _Static_assert(sizeof places.heaps / sizeof *places.heaps == GLIBC_HEAP_SIZES, "sizes");
     if (f->source == PROBE_SOURCE_SYMBOLS)
-        find_places(f, &places);
+        find_arena_places(f, &places);
     if (!map || bpf_map__set_initial_value(map, &places, sizeof places))
         return error_system(err, "cannot configure the programs");
     return 0;
@@ -407,7 +410,7 @@ static int attach_requests(struct probe_engine *e, const struct found *f, struct
 /* What the process has already, where its library's symbols say where that is. */
 static int know_past(struct probe_engine *e, struct found *f, struct error *err)
 {
-    const uint64_t main_arena = address_of(f, "main_arena"), limits = address_of(f, "mp_");
+    const uint64_t main_arena = found_address(f, "main_arena"), limits = found_address(f, "mp_");
     const uint32_t pid = e->options->pid;
     if (!main_arena || !limits ||
         !arenas_now(&f->arenas, (pid_t)pid, f->path, main_arena, limits)) {

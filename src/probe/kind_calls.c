@@ -15,7 +15,7 @@
 #include <probe/calls.skel.h>
 
 /* Without --lib and --function: what the C library's allocator exports. */
-static bool is_allocator(const char *name)
+static bool name_is_allocator(const char *name)
 {
     for (unsigned op = 0; op < MLW_OP_COUNT; op++)
         if ((mlw_op_standard(op) == op || op == MLW_OP_MALLOC_USABLE_SIZE) &&
@@ -24,14 +24,14 @@ static bool is_allocator(const char *name)
     return !strcmp(name, "malloc_trim");
 }
 
-static bool is_wanted(const struct probe_options *o, const char *name)
+static bool function_is_wanted(const struct probe_options *o, const char *name)
 {
     for (size_t i = 0; i < o->function_count; i++)
         if (!fnmatch(o->functions[i], name, 0))
             return true;
     if (o->function_count || o->library)
         return !o->function_count;
-    return is_allocator(name);
+    return name_is_allocator(name);
 }
 
 /* Functions without exports (a static program) are found by its symbols. */
@@ -54,7 +54,7 @@ static int calls_list(struct probe_engine *e, char *path, size_t room, struct fu
         read_functions(path, o->function_count > 0, f, err))
         return -1;
     for (size_t i = 0; i < f->count; i++)
-        if (!f->at[i].data && is_wanted(o, f->at[i].name))
+        if (!f->at[i].data && function_is_wanted(o, f->at[i].name))
             f->at[kept++] = f->at[i];
     f->count = kept;
     functions_unique(f);

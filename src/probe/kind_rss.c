@@ -120,8 +120,8 @@ static void rss_event(struct probe_engine *e, const void *data, size_t size)
         .shared = event.pages[RSS_SHARED] * page};
 }
 
-static int add_process(struct probe_engine *e, uint32_t pid, const struct rss_process *p,
-                       struct error *err)
+static int add_rss_process(struct probe_engine *e, uint32_t pid, const struct rss_process *p,
+                           struct error *err)
 {
     const uint64_t page = page_bytes();
     for (uint32_t i = 0; i <= RESIDENT; i++) {
@@ -149,7 +149,7 @@ static int rss_collect(struct probe_engine *e, struct error *err)
     const uint32_t *from = NULL;
     struct rss_process p;
     while (bpf_map_get_next_key(fd, from, &pid) == 0) {
-        if (bpf_map_lookup_elem(fd, &pid, &p) == 0 && add_process(e, pid, &p, err))
+        if (bpf_map_lookup_elem(fd, &pid, &p) == 0 && add_rss_process(e, pid, &p, err))
             return -1;
         last = pid;
         from = &last;

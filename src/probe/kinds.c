@@ -33,7 +33,7 @@ const char *probe_kind_no_stream(const struct probe_kind *k) { return k->no_stre
 const struct probe_layout *probe_kind_layout(const struct probe_kind *k) { return &k->layout; }
 
 /* How much of a name that is n long fits into a message. */
-static int shown(size_t n) { return n < 64 ? (int)n : 64; }
+static int shown_length(size_t n) { return n < 64 ? (int)n : 64; }
 
 static const struct key {
     const char *name;
@@ -67,7 +67,7 @@ int probe_by_parse(const struct probe_kind *kind, const char *text, uint32_t *by
                 err, ERROR_USAGE,
                 ": '%.*s' is none of process, command, thread, stack, kstack, size, "
                 "cache, caller, function, mapping, address, access, cpu, user, parent, none",
-                shown(n), p);
+                shown_length(n), p);
         if (!(kind->may_by & keys[i].bit))
             return error_set(err, ERROR_USAGE, " %s is not for '%s'", keys[i].name, kind->name);
         *by |= keys[i].bit;
@@ -145,7 +145,7 @@ int probe_streams_parse(const char *text, const struct probe_kind **kinds, size_
         snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : 15, p);
         const struct probe_kind *kind = n < sizeof name ? probe_kind_find(name) : NULL;
         if (!kind)
-            return error_set(err, ERROR_USAGE, ": '%.*s' is none of %s", shown(n), p,
+            return error_set(err, ERROR_USAGE, ": '%.*s' is none of %s", shown_length(n), p,
                              stream_names(names, sizeof names));
         if (!kind->stream)
             return error_set(err, ERROR_USAGE, " %s is not supported: %s", name, kind->no_stream);

@@ -33,7 +33,7 @@ struct waiting {
     unsigned interrupts;
 };
 
-static void watch(struct waiting *w, enum source source, int fd)
+static void watch_descriptor(struct waiting *w, enum source source, int fd)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.u32 = source};
     w->fd[source] = fd;
@@ -52,7 +52,7 @@ static int timer(uint64_t first_ns, uint64_t every_ns)
     return fd;
 }
 
-static void reap(struct waiting *w)
+static void reap_program(struct waiting *w)
 {
     int status;
     if (w->plan->is_child && !w->child_ended &&
@@ -64,7 +64,7 @@ static void reap(struct waiting *w)
 }
 
 /* Ctrl-C reaches a program that was started as well, which gets a moment to end by itself. */
-static void interrupted(struct waiting *w)
+static void handle_interrupt(struct waiting *w)
 {
     w->plan->interrupted = true;
     w->interrupts++;
@@ -74,17 +74,17 @@ static void interrupted(struct waiting *w)
     }
     if (w->fd[SOURCE_END] >= 0)
         close(w->fd[SOURCE_END]);
-    watch(w, SOURCE_END, timer(300000000, 0));
+    watch_descriptor(w, SOURCE_END, timer(300000000, 0));
 }
 
-static void take_signals(struct waiting *w)
+static void take_probe_signals(struct waiting *w)
 {
     struct signalfd_siginfo info;
     while (read(w->fd[SOURCE_SIGNAL], &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGCHLD)
-            reap(w);
+            reap_program(w);
         else
-            interrupted(w);
+            handle_interrupt(w);
     }
 }
 
@@ -96,7 +96,7 @@ static void end_child(struct waiting *w)
     kill(pid, SIGTERM);
     for (int i = 0; i < 100 && !w->child_ended; i++) {
         usleep(10000);
-        reap(w);
+        reap_program(w);
     }
     if (!w->child_ended) {
         kill(pid, SIGKILL);
@@ -109,10 +109,10 @@ static int handle(struct waiting *w, enum source source, struct error *err)
     uint64_t ticks;
     switch (source) {
     case SOURCE_RING: ring_buffer__consume(w->plan->ring); return 0;
-    case SOURCE_SIGNAL: take_signals(w); return 0;
+    case SOURCE_SIGNAL: take_probe_signals(w); return 0;
     case SOURCE_PROCESS:
         if (w->plan->is_child)
-            reap(w);
+            reap_program(w);
         w->over = true;
         return 0;
     case SOURCE_END: w->over = true; return 0;
@@ -142,19 +142,19 @@ int run_wait(struct run_plan *p, struct error *err)
     w.epoll = epoll_create1(EPOLL_CLOEXEC);
     if (w.epoll < 0)
         return error_system(err, "cannot wait");
-    watch(&w, SOURCE_SIGNAL, signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
+    watch_descriptor(&w, SOURCE_SIGNAL, signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
     if (p->pid)
-        watch(&w, SOURCE_PROCESS, (int)syscall(SYS_pidfd_open, p->pid, 0));
+        watch_descriptor(&w, SOURCE_PROCESS, (int)syscall(SYS_pidfd_open, p->pid, 0));
     if (p->duration_ns)
-        watch(&w, SOURCE_END, timer(p->duration_ns, 0));
+        watch_descriptor(&w, SOURCE_END, timer(p->duration_ns, 0));
     if (p->interval_ns)
-        watch(&w, SOURCE_INTERVAL, timer(p->interval_ns, p->interval_ns));
+        watch_descriptor(&w, SOURCE_INTERVAL, timer(p->interval_ns, p->interval_ns));
     struct epoll_event ring = {.events = EPOLLIN, .data.u32 = SOURCE_RING};
     if (p->ring)
         epoll_ctl(w.epoll, EPOLL_CTL_ADD, ring_buffer__epoll_fd(p->ring), &ring);
     else
-        watch(&w, SOURCE_TICK, timer(TICK_NS, TICK_NS));
-    reap(&w);
+        watch_descriptor(&w, SOURCE_TICK, timer(TICK_NS, TICK_NS));
+    reap_program(&w);
     int bad = 0;
     while (!w.over && !bad) {
         struct epoll_event events[SOURCES];

@@ -59,7 +59,7 @@ static void add_copy(struct copies *c, const char *path)
 }
 
 /* Whether the process carries the library; its copy is added. */
-static bool look_at(struct copies *c, pid_t pid)
+static bool look_at_process(struct copies *c, pid_t pid)
 {
     char path[PATH_MAX + 64];
     struct proc_maps maps;
@@ -91,7 +91,7 @@ static int samples_files(struct probe_engine *e, struct error *err)
     for (const struct dirent *d; proc && (d = readdir(proc));) {
         pid_t pid = isdigit((unsigned char)*d->d_name) ? (pid_t)strtol(d->d_name, NULL, 10) : 0;
         struct error ignored; /* it may have ended */
-        if (pid && look_at(c, pid))
+        if (pid && look_at_process(c, pid))
             (void)files_of_process(&e->files, pid, &ignored);
     }
     if (proc)
@@ -108,7 +108,7 @@ static int samples_files(struct probe_engine *e, struct error *err)
 /* ---- attaching ---- */
 
 /* What stands in the note; false when it is none of ours, or its arguments are not in registers. */
-static bool describe(const struct static_probe *note, struct samples_site *site)
+static bool describe_site(const struct static_probe *note, struct samples_site *site)
 {
     *site = (struct samples_site){.what = SAMPLES_PROBES};
     for (uint32_t i = 0; i < SAMPLES_PROBES; i++)
@@ -135,7 +135,7 @@ static int attach_copy(struct probe_engine *e, const char *path, uint32_t *next,
         return -1;
     for (size_t i = 0; i < notes.count && *next < SAMPLES_SITES_MAX; i++) {
         struct samples_site site;
-        if (!describe(&notes.at[i], &site))
+        if (!describe_site(&notes.at[i], &site))
             continue;
         if (bpf_map_update_elem(engine_map(e, "sites"), next, &site, BPF_ANY)) {
             static_probes_release(&notes);

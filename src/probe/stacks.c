@@ -132,7 +132,8 @@ static size_t blocks_of(const struct known_file *k)
     return k->row_count ? (k->rows[k->row_count - 1].offset >> PROBE_BLOCK_SHIFT) + 2 : 0;
 }
 
-static int resize(struct bpf_object *object, const char *name, size_t entries, struct error *err)
+static int resize_map(struct bpf_object *object, const char *name, size_t entries,
+                      struct error *err)
 {
     struct bpf_map *map = bpf_object__find_map_by_name(object, name);
     if (!map || bpf_map__set_max_entries(map, (uint32_t)entries))
@@ -157,11 +158,14 @@ struct stacks *stacks_new(struct bpf_object *object, const struct files *files, 
     }
     s->blocks_max += files->count ? BLOCKS_SPARE : 512;
     s->rows_max += files->count ? ROWS_SPARE : 512;
-    if (resize(object, "rows", s->rows_max, err) || resize(object, "blocks", s->blocks_max, err) ||
-        resize(object, "stacks", STACKS_MAX, err) || resize(object, "files", FILES_MAX, err) ||
-        resize(object, "pages", PAGES_MAX, err) ||
-        resize(object, "walks", (size_t)libbpf_num_possible_cpus() * ROOMS_A_PROCESSOR, err) ||
-        resize(object, "recent", (size_t)libbpf_num_possible_cpus() * RECENT_A_PROCESSOR, err)) {
+    if (resize_map(object, "rows", s->rows_max, err) ||
+        resize_map(object, "blocks", s->blocks_max, err) ||
+        resize_map(object, "stacks", STACKS_MAX, err) ||
+        resize_map(object, "files", FILES_MAX, err) ||
+        resize_map(object, "pages", PAGES_MAX, err) ||
+        resize_map(object, "walks", (size_t)libbpf_num_possible_cpus() * ROOMS_A_PROCESSOR, err) ||
+        resize_map(object, "recent", (size_t)libbpf_num_possible_cpus() * RECENT_A_PROCESSOR,
+                   err)) {
         stacks_free(s);
         return NULL;
     }
@@ -212,7 +216,7 @@ static void fill_blocks(struct stacks *s, const struct known_file *k, size_t fir
 }
 
 /* Where an offset in the file is in its headers. */
-static uint64_t address_of(const struct known_file *k, uint64_t offset)
+static uint64_t known_file_address(const struct known_file *k, uint64_t offset)
 {
     for (size_t i = 0; i < k->segments; i++)
         if (offset - k->segment[i].offset < k->segment[i].bytes)
@@ -223,7 +227,7 @@ static uint64_t address_of(const struct known_file *k, uint64_t offset)
 static struct probe_frame frame_in(const struct known_file *k, uint64_t offset)
 {
     return (struct probe_frame){.path = k->path,
-                                .address = address_of(k, offset),
+                                .address = known_file_address(k, offset),
                                 .build_id = k->build_id_bytes ? k->build_id : NULL,
                                 .build_id_bytes = k->build_id_bytes};
 }
@@ -446,7 +450,7 @@ size_t stacks_look(const struct stacks *s, uint64_t id, struct probe_frame *fram
 
 /* ---- the kernel's names ---- */
 
-static int by_address(const void *a, const void *b)
+static int compare_known_addresses(const void *a, const void *b)
 {
     const struct kernel_name *x = a, *y = b;
     return (x->address > y->address) - (x->address < y->address);
@@ -506,7 +510,8 @@ static void read_kernel_names(struct stacks *s)
         s->kernel_names[s->kernel_name_count++] = (struct kernel_name){address, name};
     }
     if (s->kernel_name_count)
-        qsort(s->kernel_names, s->kernel_name_count, sizeof *s->kernel_names, by_address);
+        qsort(s->kernel_names, s->kernel_name_count, sizeof *s->kernel_names,
+              compare_known_addresses);
 }
 
 const char *stacks_kernel_name(struct stacks *s, uint64_t address)

@@ -7,8 +7,8 @@
 #include "base/array.h"
 #include "probe/kind.h"
 
-static int keep(struct probe_engine *e, const char *path, const struct place *place,
-                struct error *err)
+static int keep_unplaced(struct probe_engine *e, const char *path, const struct place *place,
+                         struct error *err)
 {
     if (!ARRAY_ROOM(e->unplaced, e->unplaced_count + 1, e->unplaced_room))
         return error_memory(err);
@@ -24,7 +24,7 @@ static int keep(struct probe_engine *e, const char *path, const struct place *pl
 }
 
 /* Adds one to the names in a line. */
-static void put_name(char *line, size_t room, const struct probe_unplaced *u)
+static void put_unplaced_name(char *line, size_t room, const struct probe_unplaced *u)
 {
     const size_t n = strlen(line);
     if (u->name)
@@ -34,14 +34,14 @@ static void put_name(char *line, size_t room, const struct probe_unplaced *u)
                  (unsigned long long)u->offset);
 }
 
-static void say(const struct probe_engine *e, size_t first, const char *why)
+static void say_unplaced(const struct probe_engine *e, size_t first, const char *why)
 {
     enum { NAMED = 4 };
     char names[512] = "", more[48] = "";
     size_t n = 0;
     for (size_t i = first; i < e->unplaced_count; i++)
         if (e->unplaced[i].why == why && n++ < NAMED)
-            put_name(names, sizeof names, &e->unplaced[i]);
+            put_unplaced_name(names, sizeof names, &e->unplaced[i]);
     if (n > NAMED)
         snprintf(more, sizeof more, " and %zu more", n - NAMED);
     engine_say(e, "%s%s cannot be probed: %s", names, more, why);
@@ -52,14 +52,14 @@ int engine_say_refused(struct probe_engine *e, const char *path, const struct pl
 {
     const size_t first = e->unplaced_count;
     for (size_t i = 0; i < n; i++)
-        if (places[i].refused && keep(e, path, &places[i], err))
+        if (places[i].refused && keep_unplaced(e, path, &places[i], err))
             return -1;
     for (size_t i = first; i < e->unplaced_count; i++) {
         size_t k = first;
         while (e->unplaced[k].why != e->unplaced[i].why)
             k++;
         if (k == i) /* the first of its reason */
-            say(e, first, e->unplaced[i].why);
+            say_unplaced(e, first, e->unplaced[i].why);
     }
     return 0;
 }

@@ -76,7 +76,7 @@ static int refuse_rest(struct parser *p, const char *why)
 
 static void skip_blanks(struct parser *p) { p->at += strspn(p->at, " \t\n"); }
 
-static bool take(struct parser *p, const char *token)
+static bool take_token(struct parser *p, const char *token)
 {
     const size_t n = strlen(token);
     skip_blanks(p);
@@ -181,7 +181,7 @@ static int refuse_field(struct parser *p, const char *name)
 
 /* ---- values ---- */
 
-static void put_text(struct probe_term *t, const char *text, size_t room, bool is_prefix)
+static void put_term_text(struct probe_term *t, const char *text, size_t room, bool is_prefix)
 {
     unsigned char value[PROBE_NAME_BYTES] = {0}, mask[PROBE_NAME_BYTES];
     const size_t n = strnlen(text, room - 1); /* as the kernel keeps it: cut, and with a NUL */
@@ -193,7 +193,7 @@ static void put_text(struct probe_term *t, const char *text, size_t room, bool i
     memcpy(t->mask, mask, sizeof mask);
 }
 
-static int put_event(struct parser *p, struct probe_term *t, const char *text)
+static int put_term_event(struct parser *p, struct probe_term *t, const char *text)
 {
     char names[256] = "";
     size_t n = 0;
@@ -220,8 +220,8 @@ static bool parse_hexadecimal(const char *text, uint64_t *value)
     return !*end;
 }
 
-static int put_number(struct parser *p, struct probe_term *t, const struct field *f,
-                      const char *text)
+static int put_term_number(struct parser *p, struct probe_term *t, const struct field *f,
+                           const char *text)
 {
     uint64_t value = 0;
     const bool good = parse_hexadecimal(text, &value) || human_parse_count(text, &value) ||
@@ -285,7 +285,7 @@ static int add_kmalloc(struct parser *p, const struct probe_term *named, const c
     const size_t length = strlen(text), common = length < 8 ? length : 8;
     struct probe_term empty = {.field = PROBE_FIELD_NAME}, size = {.field = PROBE_FIELD_WHAT};
     uint64_t bytes = 0;
-    put_text(&empty, "", PROBE_NAME_BYTES, false);
+    put_term_text(&empty, "", PROBE_NAME_BYTES, false);
     if (strncmp(text, kmalloc, common) != 0 || (!is_prefix && length < 9))
         return add_leaf(p, named);
     if (is_prefix && length <= 8)
@@ -298,8 +298,8 @@ static int add_kmalloc(struct parser *p, const struct probe_term *named, const c
     return add_node(p, AND, add_leaf(p, &empty), add_leaf(p, &size));
 }
 
-static int add_text(struct parser *p, const struct field *f, const char *operator,
-                    const char * value)
+static int add_text_term(struct parser *p, const struct field *f, const char *operator,
+                         const char * value)
 {
     char text[WORD_BYTES];
     struct probe_term t = {.field = f->field};
@@ -309,8 +309,9 @@ static int add_text(struct parser *p, const struct field *f, const char *operato
         return error_set(p->err, ERROR_USAGE, ": '%s': a pattern may end with *, and that is all",
                          value);
     snprintf(text, sizeof text, "%.*s", (int)(is_prefix ? plain : n), value);
-    put_text(&t, text, f->field == PROBE_FIELD_COMMAND ? PROBE_COMMAND_BYTES : PROBE_NAME_BYTES,
-             is_prefix);
+    put_term_text(&t, text,
+                  f->field == PROBE_FIELD_COMMAND ? PROBE_COMMAND_BYTES : PROBE_NAME_BYTES,
+                  is_prefix);
     return f->key == PROBE_BY_CACHE ? add_kmalloc(p, &t, text, is_prefix) : add_leaf(p, &t);
 }
 
@@ -324,13 +325,13 @@ static int add_comparison(struct parser *p, const struct field *f, const char *o
         return -1;
     const bool is_order = strchr("<>", *operator) != NULL;
     if (f->type == TEXT && !is_order)
-        return add_text(p, f, operator, value);
+        return add_text_term(p, f, operator, value);
     if (f->type == TEXT || f->type == EVENT ? is_order : false)
         return error_set(p->err, ERROR_USAGE, ": %s is a text, which %s does not compare",
                          f->name, operator);
     if (strchr(operator, '~') || (f->type != EVENT && is_quoted))
         return error_set(p->err, ERROR_USAGE, ": %s is no text", f->name);
-    if (f->type == EVENT ? put_event(p, &t, value) : put_number(p, &t, f, value))
+    if (f->type == EVENT ? put_term_event(p, &t, value) : put_term_number(p, &t, f, value))
         return -1;
     /* a <= b is !(a > b) */
     t.compare = !is_order                           ? PROBE_EQUAL
@@ -358,7 +359,7 @@ static int parse_comparison(struct parser *p)
     p->keys |= f.key;
     p->looks = p->looks || f.field >= PROBE_FIELD_WHO_END;
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
-        if (take(p, operators[i])) {
+        if (take_token(p, operators[i])) {
             const char *o = operators[i];
             const int made = add_comparison(p, &f, o);
             const bool is_not = *o == '!' || (strchr("<>", *o) && o[1]);
@@ -377,11 +378,11 @@ static int parse_not(struct parser *p)
     int made;
     if (++p->depth > DEPTH_MAX)
         return error_set(p->err, ERROR_USAGE, ": the parentheses are too deep");
-    if (take(p, "!"))
+    if (take_token(p, "!"))
         made = add_node(p, NOT, parse_not(p), 0);
-    else if (take(p, "(")) {
+    else if (take_token(p, "(")) {
         made = parse_or(p);
-        if (made >= 0 && !take(p, ")"))
+        if (made >= 0 && !take_token(p, ")"))
             return refuse_rest(p, "a ) is missing");
     } else
         made = parse_comparison(p);
@@ -392,7 +393,7 @@ static int parse_not(struct parser *p)
 static int parse_and(struct parser *p)
 {
     int made = parse_not(p);
-    while (made >= 0 && take(p, "&&"))
+    while (made >= 0 && take_token(p, "&&"))
         made = add_node(p, AND, made, parse_not(p));
     return made;
 }
@@ -400,7 +401,7 @@ static int parse_and(struct parser *p)
 static int parse_or(struct parser *p)
 {
     int made = parse_and(p);
-    while (made >= 0 && take(p, "||"))
+    while (made >= 0 && take_token(p, "||"))
         made = add_node(p, OR, made, parse_and(p));
     return made;
 }

@@ -170,7 +170,7 @@ void page_spark(const struct page *p, struct buffer *b, const uint64_t *values, 
 }
 
 /* A piece of a line at one of four heights of a cell, the lowest first. */
-static void put_line(const struct page *p, struct buffer *b, unsigned height)
+static void put_plot_line(const struct page *p, struct buffer *b, unsigned height)
 {
     static const char *const dots[] = {"\u28c0", "\u2824", "\u2812", "\u2809"};
     static const char marks[] = "_--\"";
@@ -195,7 +195,7 @@ static void put_cell(const struct page *p, struct buffer *b, const struct page_p
     const bool here =
         has_line && line >= 0 && (line < 1 || (line < 1.001 && row + 1 == plot->rows));
     if (here && (level == 0 || level == 8))
-        put_line(p, b, line * 4 >= 3 ? 3 : (unsigned)(line * 4));
+        put_plot_line(p, b, line * 4 >= 3 ? 3 : (unsigned)(line * 4));
     else
         put_level(p, b, level);
 }

@@ -5,7 +5,7 @@
 #include "arch/clock.h"
 #include "trace/raw/raw.h"
 
-static int by_value(const void *a, const void *b)
+static int compare_times(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
@@ -24,7 +24,7 @@ static double rate(const struct mlw_clock_pair *p, size_t n)
                               (double)(p[j].clock - p[i].clock);
     if (!m)
         return 0;
-    qsort(slopes, m, sizeof *slopes, by_value);
+    qsort(slopes, m, sizeof *slopes, compare_times);
     return slopes[m / 2];
 }
 

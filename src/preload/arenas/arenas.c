@@ -76,7 +76,7 @@ static TLS struct {
     bool freed; /* its cache may hold blocks of other arenas */
 } self;
 
-static uint64_t word_at(uint64_t address) { return *(const volatile uint64_t *)address; }
+static uint64_t read_arena_word(uint64_t address) { return *(const volatile uint64_t *)address; }
 
 static inline __attribute__((always_inline)) uint64_t heap_of(uint64_t address)
 {
@@ -128,7 +128,7 @@ static bool try_to_report(uint32_t what, uint64_t a, uint64_t b, uint64_t c)
     return true;
 }
 
-static void report(uint32_t what, uint64_t a, uint64_t b, uint64_t c)
+static void report_arena(uint32_t what, uint64_t a, uint64_t b, uint64_t c)
 {
     if (!try_to_report(what, a, b, c))
         __atomic_fetch_add(&guest.shared->lost, 1, __ATOMIC_RELAXED);
@@ -139,7 +139,7 @@ static void thread_end(void *arg)
     (void)arg;
     int saved = errno;
     if (!guest.off && self.mine)
-        report(MLW_ARENAS_THREAD_END, 0, 0, 0);
+        report_arena(MLW_ARENAS_THREAD_END, 0, 0, 0);
     self.mine = 0;
     errno = saved;
 }
@@ -187,7 +187,7 @@ static void set_threshold(uint64_t bytes)
 /* ---- arenas ---- */
 
 /* The place of an arena; one that is not there is entered when is_new is not NULL. */
-static struct known *find(uint64_t arena, bool *is_new)
+static struct known *find_known_arena(uint64_t arena, bool *is_new)
 {
     uint32_t at = (uint32_t)((arena >> 4) * 0x9e3779b97f4a7c15u >> 40);
     for (uint32_t i = 0; i < 64; i++) {
@@ -209,16 +209,16 @@ static struct known *find(uint64_t arena, bool *is_new)
 
 /* The first arena's list of arenas leads to the main one, which lies in the library and not at the
  * front of a heap. */
-static void find_main(uint64_t arena)
+static void find_main_arena(uint64_t arena)
 {
     uint64_t at = arena;
     for (int i = 0; i < ARENAS_MAX && !guest.main_reported; i++) {
-        at = word_at(at + guest.next_at);
+        at = read_arena_word(at + guest.next_at);
         if (!at || at == arena)
             return;
         if (at - heap_of(at) > GLIBC_HEAD_BYTES) {
             guest.main_reported = true;
-            report(MLW_ARENAS_MAIN, at, 0, 0);
+            report_arena(MLW_ARENAS_MAIN, at, 0, 0);
         }
     }
 }
@@ -229,10 +229,11 @@ static bool looks_right(uint64_t arena)
 {
     uint64_t heap = heap_of(arena);
     for (int i = 0; i < 100; i++) { /* another thread may be making it grow */
-        uint64_t bytes = word_at(arena + guest.bytes_at);
-        if (word_at(heap) != arena)
+        uint64_t bytes = read_arena_word(arena + guest.bytes_at);
+        if (read_arena_word(heap) != arena)
             return false;
-        if (heap_of(word_at(arena + guest.top_at)) != heap || word_at(heap + 16) == bytes)
+        if (heap_of(read_arena_word(arena + guest.top_at)) != heap ||
+            read_arena_word(heap + 16) == bytes)
             return bytes != 0;
     }
     return false;
@@ -250,14 +251,15 @@ static bool is_heap(uint64_t heap, uint64_t arena)
 
 static inline __attribute__((always_inline)) bool has_changed(const struct known *k)
 {
-    return word_at(k->arena + guest.bytes_at) != k->bytes ||
-           heap_of(word_at(k->arena + guest.top_at)) != k->heap;
+    return read_arena_word(k->arena + guest.bytes_at) != k->bytes ||
+           heap_of(read_arena_word(k->arena + guest.top_at)) != k->heap;
 }
 
 static __attribute__((noinline)) void report_change(struct known *k)
 {
     for (int i = 0; i < 1000 && has_changed(k); i++) {
-        uint64_t top = word_at(k->arena + guest.top_at), bytes = word_at(k->arena + guest.bytes_at);
+        uint64_t top = read_arena_word(k->arena + guest.top_at),
+                 bytes = read_arena_word(k->arena + guest.bytes_at);
         uint64_t reported = k->bytes;
         k->heap = heap_of(top);
         k->bytes = bytes;
@@ -271,7 +273,7 @@ static __attribute__((noinline)) void report_change(struct known *k)
 static __attribute__((noinline)) void use(struct known *k)
 {
     self.mine = k;
-    report(MLW_ARENAS_USES, k->arena, 0, 0);
+    report_arena(MLW_ARENAS_USES, k->arena, 0, 0);
 }
 
 /* A block that is not the thread's usual arena's: from another thread through the cache, or the
@@ -280,11 +282,11 @@ static __attribute__((noinline)) void other_arena(uint64_t heap, uint64_t arena,
 {
     bool is_new = false;
     const bool bad = next_facts.huge_heaps && !is_heap(heap, arena);
-    struct known *k = bad ? 0 : find(arena, &is_new);
+    struct known *k = bad ? 0 : find_known_arena(arena, &is_new);
     if (guest.off || (!k && !bad))
         return;
     if (bad || (is_new && !looks_right(arena))) {
-        report(MLW_ARENAS_UNKNOWN, MLW_ARENAS_LAYOUT, 0, 0);
+        report_arena(MLW_ARENAS_UNKNOWN, MLW_ARENAS_LAYOUT, 0, 0);
         guest.off = true;
         return;
     }
@@ -293,7 +295,7 @@ static __attribute__((noinline)) void other_arena(uint64_t heap, uint64_t arena,
     if (is_new || chunk > CACHED_MAX || (!self.mine && !self.freed)) {
         use(k);
         if (!guest.main_reported)
-            find_main(arena);
+            find_main_arena(arena);
     }
 }
 
@@ -325,7 +327,7 @@ static inline __attribute__((always_inline)) void made(const void *p)
     if (unlikely(chunk & MMAPPED))
         return;
     if (chunk & NON_MAIN) {
-        uint64_t arena = word_at(heap_of((uint64_t)p));
+        uint64_t arena = read_arena_word(heap_of((uint64_t)p));
         if (unlikely(!self.mine || self.mine->arena != arena))
             other_arena(heap_of((uint64_t)p), arena, chunk & ~(uint64_t)FLAGS);
         else if (unlikely(has_changed(self.mine)))
@@ -351,14 +353,15 @@ static inline __attribute__((always_inline)) struct going before(const void *p)
     if (unlikely(chunk & MMAPPED))
         g.mmapped = chunk & ~(uint64_t)FLAGS;
     else if (chunk & NON_MAIN)
-        g.arena = word_at(heap_of((uint64_t)p));
+        g.arena = read_arena_word(heap_of((uint64_t)p));
     return g;
 }
 
 static inline __attribute__((always_inline)) void after(const struct going *g)
 {
     if (g->arena) {
-        struct known *k = self.mine && self.mine->arena == g->arena ? self.mine : find(g->arena, 0);
+        struct known *k =
+            self.mine && self.mine->arena == g->arena ? self.mine : find_known_arena(g->arena, 0);
         if (k && unlikely(has_changed(k)))
             report_change(k);
     } else {
@@ -372,7 +375,7 @@ static __attribute__((noinline)) void mmapped_freed(uint64_t bytes)
     if (guest.fixed || bytes <= guest.threshold || bytes >= DYNAMIC_MAX)
         return;
     set_threshold(bytes);
-    report(MLW_ARENAS_LIMITS, bytes, 2 * bytes, 0);
+    report_arena(MLW_ARENAS_LIMITS, bytes, 2 * bytes, 0);
 }
 
 static void look_at_all(void)
@@ -388,7 +391,7 @@ static void look_at_all(void)
 /* ---- joining ---- */
 
 /* A number as glibc reads it: decimal, or hexadecimal behind 0x. */
-static bool number(const char *text, uint64_t *value)
+static bool read_tunable_number(const char *text, uint64_t *value)
 {
     unsigned base = text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 16 : 10;
     const char *at = base == 16 ? text + 2 : text;
@@ -409,10 +412,10 @@ static bool setting(const char *variable, const char *tunable, uint64_t *value)
 {
     const char *v = guest_setting(variable), *all = guest_setting("GLIBC_TUNABLES");
     size_t n = strlen(tunable);
-    bool found = v && number(v, value);
+    bool found = v && read_tunable_number(v, value);
     while (all && *all) {
         if (!strncmp(all, tunable, n) && all[n] == '=')
-            found = number(all + n + 1, value) || found;
+            found = read_tunable_number(all + n + 1, value) || found;
         while (*all && *all != ':')
             all++;
         all += *all == ':';
@@ -441,7 +444,7 @@ static void begin_with_settings(void)
         guest.fixed = true;
         if (settings[i].option == OPTION_MMAP_THRESHOLD)
             set_threshold(value);
-        report(MLW_ARENAS_BEGAN, (uint64_t)settings[i].option, value, settings[i].standard);
+        report_arena(MLW_ARENAS_BEGAN, (uint64_t)settings[i].option, value, settings[i].standard);
     }
 }
 
@@ -466,25 +469,27 @@ static struct mlw_arenas *map_shared(void)
     return (struct mlw_arenas *)p;
 }
 
-static void say(const char *text) { guest_say(text, strlen(text)); }
+static void say_arenas_line(const char *text) { guest_say(text, strlen(text)); }
 
 static bool is_left_out(const struct mlw_arenas *s)
 {
     return s->no_follow && wiped.is.pid != s->program_pid;
 }
 
-static void join(void)
+static void join_session(void)
 {
     struct mlw_arenas *s = map_shared();
     guest_clock_begin();
     if (!s) {
-        say("mallow: the shared memory for arenas (MALLOW_ARENAS) cannot be opened: nothing is "
+        say_arenas_line(
+            "mallow: the shared memory for arenas (MALLOW_ARENAS) cannot be opened: nothing is "
             "reported for this process\n");
         return;
     }
     guest.shared = s;
     if (sys_madvise(&wiped, sizeof wiped, MADV_WIPEONFORK)) {
-        say("mallow: MADV_WIPEONFORK is refused (Linux 4.14 has it): nothing is reported for this "
+        say_arenas_line(
+            "mallow: MADV_WIPEONFORK is refused (Linux 4.14 has it): nothing is reported for this "
             "process\n");
         return;
     }
@@ -492,9 +497,9 @@ static void join(void)
     if (is_left_out(s))
         return;
     __atomic_fetch_add(&s->joined, 1, __ATOMIC_RELAXED);
-    report(MLW_ARENAS_JOINED, 0, 0, next_facts.heap_bytes);
+    report_arena(MLW_ARENAS_JOINED, 0, 0, next_facts.heap_bytes);
     if (!next_facts.glibc || !next_facts.heap_bytes || !next_facts.curbrk) {
-        report(MLW_ARENAS_UNKNOWN, MLW_ARENAS_NOT_GLIBC, 0, 0);
+        report_arena(MLW_ARENAS_UNKNOWN, MLW_ARENAS_NOT_GLIBC, 0, 0);
         return;
     }
     /* struct malloc_state; before glibc 2.27 it had no have_fastchunks */
@@ -513,7 +518,7 @@ static void join(void)
     set_threshold(guest.threshold);
 }
 
-static void join_after_fork(void)
+static void arenas_join_after_fork(void)
 {
     if (guest.off || sys_closed) {
         guest.off = true;
@@ -525,8 +530,8 @@ static void join_after_fork(void)
         return;
     }
     __atomic_fetch_add(&guest.shared->joined, 1, __ATOMIC_RELAXED);
-    report(MLW_ARENAS_JOINED, (uint64_t)sys_getppid(), 1,
-           self.mine ? self.mine->arena : UINT64_MAX);
+    report_arena(MLW_ARENAS_JOINED, (uint64_t)sys_getppid(), 1,
+                 self.mine ? self.mine->arena : UINT64_MAX);
     set_threshold(guest.threshold);
 }
 
@@ -539,9 +544,9 @@ static ARCH_ALIGNS_STACK bool wake(void)
         return false;
     if (next_resolve()) {
         if (guest.shared)
-            join_after_fork();
+            arenas_join_after_fork();
         else if (!sandbox_inherited())
-            join();
+            join_session();
         if (!wiped.is.pid)
             wiped.is.pid = 1; /* tried */
     }
@@ -691,7 +696,7 @@ INTERPOSED(int, mallopt, int option, int value)
             guest.fixed = true;
         if (option == OPTION_MMAP_THRESHOLD)
             set_threshold((uint64_t)value);
-        report(MLW_ARENAS_OPTION, (uint64_t)option, (uint64_t)value, 0);
+        report_arena(MLW_ARENAS_OPTION, (uint64_t)option, (uint64_t)value, 0);
     }
     return r;
 }

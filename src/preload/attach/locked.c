@@ -68,7 +68,7 @@ void locked_wait(unsigned ms)
 
 /* Whether the injector lives: the kernel ends its tracing with it. A thread that was put back in
  * the middle would leave the file open. */
-static bool is_traced(volatile uint32_t *done)
+static bool injector_lives(volatile uint32_t *done)
 {
     static const char field[] = "\nTracerPid:\t";
     char status[1024];
@@ -99,7 +99,7 @@ int64_t locked_answer(const struct mlw_attach *request)
     __atomic_store_n(&to->token, request->token, __ATOMIC_RELEASE);
     if (request->stay_ms) {
         enum { LOOK_MS = 10 };
-        for (unsigned ms = 0; ms < request->stay_ms && is_traced(&to->done); ms += LOOK_MS)
+        for (unsigned ms = 0; ms < request->stay_ms && injector_lives(&to->done); ms += LOOK_MS)
             locked_wait(LOOK_MS);
         __atomic_store_n(&to->done, MLW_ATTACH_LEAVES, __ATOMIC_RELEASE);
     }

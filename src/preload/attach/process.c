@@ -98,7 +98,7 @@ static void keep_for_successors(uint64_t period)
     exec_keep(1, assignment + (*attached.preload ? 0 : strlen(assignment)));
 }
 
-static enum mlw_attach_result begin(struct mlw_attach *a)
+static enum mlw_attach_result begin_sampling(struct mlw_attach *a)
 {
     if (a->version != MLW_ATTACH_VERSION)
         return MLW_ATTACH_VERSION_DIFFERS;
@@ -145,7 +145,7 @@ static void begin_locked(struct mlw_attach *a)
 {
     if (!attached.leading)
         watcher.off = true;
-    a->result = begin(a);
+    a->result = begin_sampling(a);
 }
 
 EXPORT int64_t mallow_attach_begin(struct mlw_attach *a);
@@ -191,7 +191,7 @@ int64_t mallow_attach_end(struct mlw_attach *a)
 
 /* ---- fork ---- */
 
-static void join_after_fork(void)
+static void attach_join_after_fork(void)
 {
     struct mlw_watch *old = watcher.segment;
     const uint64_t period = old->settings.period;
@@ -223,7 +223,7 @@ bool watch_wake(void)
     if (!watcher.off && sys_closed)
         watcher.off = true; /* no segment of its own can be had */
     if (!watcher.off)
-        join_after_fork();
+        attach_join_after_fork();
     __atomic_store_n(&watch_wiped.joined, 1, __ATOMIC_RELEASE);
     watch_wiped.waking = 0;
     return !watcher.off;

@@ -36,7 +36,7 @@ static bool is_file(const struct dl_phdr_info *info, const char *begin)
     return slash && !strncmp(slash + 1, begin, strlen(begin));
 }
 
-static int find_in(struct dl_phdr_info *info, size_t size, void *arg)
+static int find_in_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct set *w = arg;
     struct module m;
@@ -66,13 +66,13 @@ static int find_in(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-static bool find(struct set *w, enum bindings_where where)
+static bool find_module(struct set *w, enum bindings_where where)
 {
     w->own = (uint64_t)w->list[0].to;
     w->where = where;
     if (w->count > BINDINGS_MAX)
         return false;
-    dl_iterate_phdr(find_in, w); /* in the order in which names are searched for */
+    dl_iterate_phdr(find_in_object, w); /* in the order in which names are searched for */
     for (unsigned i = 0; i < w->count; i++)
         if (w->list[i].needed && !w->original[i])
             return false;
@@ -82,7 +82,7 @@ static bool find(struct set *w, enum bindings_where where)
 bool bindings_find(enum bindings_where where)
 {
     program.list = entry_bindings(&program.count);
-    if (!find(&program, where))
+    if (!find_module(&program, where))
         return false;
     for (unsigned i = 0; i < program.count; i++) {
         const struct binding *b = &program.list[i];
@@ -125,7 +125,7 @@ static uint64_t to(const struct set *w, unsigned i)
 }
 
 /* The number of the binding that a word of this value has to do with; count: none. */
-static unsigned bound(const struct set *w, uint64_t value)
+static unsigned bound_number(const struct set *w, uint64_t value)
 {
     unsigned i = 0;
     if (w->to_ours && (value < w->lowest || value > w->highest))
@@ -135,7 +135,7 @@ static unsigned bound(const struct set *w, uint64_t value)
     return i;
 }
 
-static bool is_allocator(const struct set *w, const struct dl_phdr_info *info)
+static bool object_is_allocator(const struct set *w, const struct dl_phdr_info *info)
 {
     for (unsigned i = 0; i < w->count; i++)
         if (w->original[i] && w->base[i] == info->dlpi_addr)
@@ -150,7 +150,7 @@ static void change_relocated(struct set *w, const struct module *m)
             const uint64_t at = module_word(m, &m->relocations[table][i]);
             if (!at || !module_holds(m->info, at))
                 continue;
-            const unsigned k = bound(w, *(const volatile uint64_t *)at);
+            const unsigned k = bound_number(w, *(const volatile uint64_t *)at);
             if (k < w->count)
                 module_write(&w->pages, m->info, at, to(w, k));
         }
@@ -165,7 +165,7 @@ static void change_linker(struct set *w, const struct dl_phdr_info *info)
         const uint64_t start = (info->dlpi_addr + p->p_vaddr + 7) & ~7ull,
                        end = info->dlpi_addr + p->p_vaddr + p->p_memsz;
         for (uint64_t at = start; p->p_type == PT_GNU_RELRO && at + 8 <= end; at += 8) {
-            const unsigned k = bound(w, *(const volatile uint64_t *)at);
+            const unsigned k = bound_number(w, *(const volatile uint64_t *)at);
             if (k < w->count)
                 module_write(&w->pages, info, at, to(w, k));
         }
@@ -181,7 +181,8 @@ struct changes {
 static struct changes changes;
 
 /* Every version of that name which leads to the function. */
-static void add_symbols(const struct set *w, const struct module *m, const char *name, unsigned k)
+static void add_binding_symbols(const struct set *w, const struct module *m, const char *name,
+                                unsigned k)
 {
     const uint64_t value = from(w, k) - m->info->dlpi_addr;
     Elf64_Sym *s = 0;
@@ -205,14 +206,14 @@ static void change_symbols(struct set *w, const struct module *m)
         const char *name = w->list[k].name;
         if (!w->original[k] || w->base[k] != base)
             continue;
-        add_symbols(w, m, name, k);
+        add_binding_symbols(w, m, name, k);
         if ((!next_facts.glibc && w->where == BINDINGS_FIRST) ||
             strlen(name) >= sizeof further - strlen(further))
             continue;
         strcpy(further + strlen(further), name);
-        add_symbols(w, m, further, k);
+        add_binding_symbols(w, m, further, k);
         if (!strcmp(name, "free"))
-            add_symbols(w, m, "cfree", k);
+            add_binding_symbols(w, m, "cfree", k);
     }
     for (unsigned i = 0; i < changes.count; i++) {
         const uint64_t at = (uint64_t)changes.symbol[i];
@@ -230,18 +231,18 @@ static void change_symbols(struct set *w, const struct module *m)
                      to(w, changes.binding[i]) - base);
 }
 
-static int change_module(struct dl_phdr_info *info, size_t size, void *arg)
+static int change_module_bindings(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct set *w = arg;
     struct module m;
     (void)size;
     if (module_holds(info, w->own) || !module_read(info, &m))
         return 0;
-    const bool allocator = is_allocator(w, info);
+    const bool allocator = object_is_allocator(w, info);
     if (allocator)
         change_symbols(w, &m);
     if (w->where == BINDINGS_FIRST ||
-        !(allocator || is_allocator(&program, info) || is_file(info, "ld-linux")))
+        !(allocator || object_is_allocator(&program, info) || is_file(info, "ld-linux")))
         change_relocated(w, &m);
     if (w->where == BINDINGS_FIRST && is_file(info, "ld-linux"))
         change_linker(w, info);
@@ -253,7 +254,7 @@ static long change(struct set *w, bool to_ours)
 {
     memset(&w->pages, 0, sizeof w->pages);
     w->to_ours = to_ours;
-    dl_iterate_phdr(change_module, w);
+    dl_iterate_phdr(change_module_bindings, w);
     return w->pages.failed ? -1 : w->pages.changed;
 }
 
@@ -273,7 +274,7 @@ void bindings_lead_libc(const struct binding *list, unsigned count)
 {
     libc.list = list;
     libc.count = count;
-    if (!find(&libc, BINDINGS_LIBC))
+    if (!find_module(&libc, BINDINGS_LIBC))
         return;
     for (unsigned i = 0; i < count; i++)
         *list[i].original = (void *)libc.original[i];

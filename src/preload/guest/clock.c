@@ -18,7 +18,7 @@ static struct {
     volatile uint64_t frozen;
 } clock_;
 
-static uint64_t ask(void)
+static uint64_t ask_clock(void)
 {
     struct timespec ts = {0, 0};
     guest_gettime(CLOCK_MONOTONIC, &ts);
@@ -28,7 +28,7 @@ static uint64_t ask(void)
 uint64_t guest_clock(void)
 {
     if (likely(!clock_.kind))
-        return ask();
+        return ask_clock();
     if (clock_.kind == 2)
         return __atomic_add_fetch(&clock_.frozen, 1, __ATOMIC_RELAXED);
     uint64_t passed = arch_clock() - clock_.then_ticks;
@@ -49,7 +49,7 @@ void guest_clock_begin(void)
     if (!counter_is_sound())
         return;
     clock_.began_ticks = arch_clock();
-    clock_.began_ns = ask();
+    clock_.began_ns = ask_clock();
 }
 
 void guest_clock_confine(void)
@@ -57,7 +57,7 @@ void guest_clock_confine(void)
     if (clock_.kind)
         return;
     clock_.then_ticks = arch_clock();
-    clock_.then_ns = clock_.frozen = ask();
+    clock_.then_ns = clock_.frozen = ask_clock();
     bool known = clock_.began_ns && clock_.then_ns > clock_.began_ns &&
                  clock_.then_ticks > clock_.began_ticks;
     __atomic_store_n(&clock_.kind, known ? 1 : 2, __ATOMIC_RELEASE);

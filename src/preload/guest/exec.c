@@ -109,7 +109,7 @@ static bool may_join(const char *theirs)
            !strstr(theirs, "libmallow-") && !strstr(theirs, "asan") && !strstr(theirs, "tsan");
 }
 
-/* Bytes of what `join` makes for that environment; 1: it makes nothing. */
+/* Bytes of what `join_preloads` makes for that environment; 1: it makes nothing. */
 static size_t joined_bytes(char *const *env, const bool lacks[GUEST_CARRIED_MAX])
 {
     const char *theirs = lacks[0] ? asked(env) : 0;
@@ -118,7 +118,7 @@ static size_t joined_bytes(char *const *env, const bool lacks[GUEST_CARRIED_MAX]
 }
 
 /* Ours before theirs: calls reach us first, and then what the program asked for. */
-static char *join(char *to, const char *theirs)
+static char *join_preloads(char *to, const char *theirs)
 {
     size_t n;
     const char *own = own_library(&n);
@@ -146,7 +146,7 @@ static char *const *complete(char *const *env, char **to, char *joined,
             to[n++] = *e;
     for (unsigned i = 0; i < GUEST_CARRIED_MAX; i++)
         if (kept[i] && lacks[i])
-            to[n++] = !i && theirs ? join(joined, theirs) : kept[i];
+            to[n++] = !i && theirs ? join_preloads(joined, theirs) : kept[i];
     if (handed)
         to[n++] = (char *)(uintptr_t)handed;
     if (sys_closed)
@@ -155,7 +155,7 @@ static char *const *complete(char *const *env, char **to, char *joined,
     return to;
 }
 
-static size_t length(char *const *env)
+static size_t count_environment(char *const *env)
 {
     size_t n = 0;
     while (env && env[n])
@@ -177,7 +177,7 @@ static struct {
 } left;
 
 /* The program may have made its environment of memory that cannot be written to. */
-static bool write_text(char *at, const char *text, size_t n)
+static bool write_env_text(char *at, const char *text, size_t n)
 {
     struct iovec from = {(void *)(uintptr_t)text, n}, to = {at, n};
     long r = sys_process_vm_writev((int)sys_gettid(), &from, 1, &to, 1);
@@ -205,7 +205,7 @@ void guest_leave_environment(void)
                 n < sizeof left.text - left.used) {
                 memcpy(text, at, n);
                 text[n] = 0;
-                if (strstr(text, guest_library()) && write_text(at, blank, n)) {
+                if (strstr(text, guest_library()) && write_env_text(at, blank, n)) {
                     left.name[left.count].at = at;
                     left.name[left.count].text = text;
                     left.name[left.count++].bytes = n;
@@ -220,8 +220,8 @@ void guest_leave_environment(void)
 void guest_return_to_environment(void)
 {
     for (; left.count; left.count--)
-        write_text(left.name[left.count - 1].at, left.name[left.count - 1].text,
-                   left.name[left.count - 1].bytes);
+        write_env_text(left.name[left.count - 1].at, left.name[left.count - 1].text,
+                       left.name[left.count - 1].bytes);
     left.used = 0;
 }
 
@@ -241,7 +241,7 @@ static bool to_complete(char *const *env, bool lacks[GUEST_CARRIED_MAX])
 
 #define WITH_ENVIRONMENT(env)                                                                      \
     bool lacks[GUEST_CARRIED_MAX];                                                                 \
-    size_t env_entries = length(env);                                                              \
+    size_t env_entries = count_environment(env);                                                   \
     const char *handed = env_entries < 16384 ? guest_hand_on() : 0;                                \
     bool put = env_entries < 16384 && (to_complete(env, lacks) || handed);                         \
     char *copy[put ? env_entries + GUEST_CARRIED_MAX + 3 : 1];                                     \

@@ -4,7 +4,7 @@
 #include "preload/guest/module.h"
 
 /* The loader has added the base to what the dynamic section says, but for the vdso's. */
-static uint64_t place(const struct dl_phdr_info *info, uint64_t at)
+static uint64_t dynamic_address(const struct dl_phdr_info *info, uint64_t at)
 {
     return at < info->dlpi_addr ? at + info->dlpi_addr : at;
 }
@@ -19,7 +19,7 @@ bool module_read(const struct dl_phdr_info *info, struct module *m)
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
             d = (const Elf64_Dyn *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
     for (; d && d->d_tag != DT_NULL; d++) {
-        const uint64_t at = place(info, d->d_un.d_ptr), n = d->d_un.d_val;
+        const uint64_t at = dynamic_address(info, d->d_un.d_ptr), n = d->d_un.d_val;
         switch (d->d_tag) {
         case DT_SYMTAB: m->symbols = (Elf64_Sym *)at; break;
         case DT_STRTAB: m->names = (const char *)at; break;
@@ -52,7 +52,7 @@ bool module_holds(const struct dl_phdr_info *info, uint64_t at)
     return false;
 }
 
-static uint32_t gnu_hash(const char *name)
+static uint32_t hash_symbol_name(const char *name)
 {
     uint32_t h = 5381;
     while (*name)
@@ -64,8 +64,8 @@ Elf64_Sym *module_function(const struct module *m, const char *name, const Elf64
 {
     if (!m->hash)
         return 0;
-    const uint32_t h = gnu_hash(name), buckets = m->hash[0], first = m->hash[1], words = m->hash[2],
-                   shift = m->hash[3];
+    const uint32_t h = hash_symbol_name(name), buckets = m->hash[0], first = m->hash[1],
+                   words = m->hash[2], shift = m->hash[3];
     const uint64_t *bloom = (const uint64_t *)(m->hash + 4);
     const uint32_t *bucket = m->hash + 4 + 2 * (uint64_t)words, *chain = bucket + buckets;
     if (!buckets || !words)

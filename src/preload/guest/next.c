@@ -379,7 +379,7 @@ static bool leads_by_version(void)
 
 /* dlsym allocates to say that a symbol is missing. The first call of ours may come from within the
  * allocator behind us, while it makes itself ready (mimalloc maps memory then) and cannot serve. */
-static void find(enum next_found when)
+static void find_next_functions(enum next_found when)
 {
 #define FIND(result, name, parameters, arguments, kind, found, boot, missing)                      \
     if ((found) == when && (when != NEXT_NEW || module_behind(#name)))                             \
@@ -427,21 +427,21 @@ bool next_resolve(void)
         return true;
     if (!__atomic_compare_exchange_n(&stage, &zero, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return stage == 2;
-    find(NEXT_FIRST);
+    find_next_functions(NEXT_FIRST);
     if (!real.malloc || !real.free || !real.calloc || !real.realloc) {
         stage = 0;
         return false;
     }
     by_version = leads_by_version();
     if (by_version)
-        find(NEXT_FIRST);
+        find_next_functions(NEXT_FIRST);
     /* from here on what dlsym allocates comes from the real thing */
     next.malloc = real.malloc;
     next.calloc = real.calloc;
     next.realloc = boot_used ? mixed_realloc : real.realloc;
     next.free = boot_used ? mixed_free : real.free;
-    find(NEXT_LATER);
-    find(NEXT_NEW);
+    find_next_functions(NEXT_LATER);
+    find_next_functions(NEXT_NEW);
     find_mappings();
     learn_facts();
     keep_own();

@@ -64,7 +64,7 @@ static void change_bound(struct work *w, const struct module *m)
     }
 }
 
-static int change_module(struct dl_phdr_info *info, size_t size, void *arg)
+static int redirect_module(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct work *w = arg;
     struct module m;
@@ -97,6 +97,6 @@ enum redirected redirect(const struct redirection *list, unsigned count)
     }
     module_close(&w.pages);
     if (!w.pages.failed)
-        dl_iterate_phdr(change_module, &w);
+        dl_iterate_phdr(redirect_module, &w);
     return w.pages.failed ? REDIRECT_REFUSED : REDIRECT_DONE;
 }

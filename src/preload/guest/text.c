@@ -61,7 +61,7 @@ void *memmove(void *to, const void *from, size_t n)
     return to;
 }
 
-static inline void *fill(void *to, int c, size_t n)
+static inline void *fill_bytes(void *to, int c, size_t n)
 {
     char *t = to;
     const uint64_t all = 0x0101010101010101u * (uint8_t)c;
@@ -76,7 +76,7 @@ static inline void *fill(void *to, int c, size_t n)
     return to;
 }
 
-void *memset(void *to, int c, size_t n) { return fill(to, c, n); }
+void *memset(void *to, int c, size_t n) { return fill_bytes(to, c, n); }
 
 int memcmp(const void *a, const void *b, size_t n)
 {
@@ -89,7 +89,7 @@ int memcmp(const void *a, const void *b, size_t n)
     return 0;
 }
 
-static inline size_t length(const char *s, size_t most)
+static inline size_t bounded_length(const char *s, size_t most)
 {
     size_t n = 0;
     for (; n < most && s[n]; n++)
@@ -97,18 +97,18 @@ static inline size_t length(const char *s, size_t most)
     return n;
 }
 
-size_t strnlen(const char *s, size_t most) { return length(s, most); }
-size_t strlen(const char *s) { return length(s, SIZE_MAX); }
+size_t strnlen(const char *s, size_t most) { return bounded_length(s, most); }
+size_t strlen(const char *s) { return bounded_length(s, SIZE_MAX); }
 
-static inline int compare(const char *a, const char *b, size_t n)
+static inline int compare_bytes(const char *a, const char *b, size_t n)
 {
     for (; n && *a && *a == *b; n--, a++, b++)
         APART();
     return n ? (unsigned char)*a - (unsigned char)*b : 0;
 }
 
-int strncmp(const char *a, const char *b, size_t n) { return compare(a, b, n); }
-int strcmp(const char *a, const char *b) { return compare(a, b, SIZE_MAX); }
+int strncmp(const char *a, const char *b, size_t n) { return compare_bytes(a, b, n); }
+int strcmp(const char *a, const char *b) { return compare_bytes(a, b, SIZE_MAX); }
 
 static inline char *copy_text(char *restrict to, const char *restrict from)
 {
@@ -127,9 +127,9 @@ char *strcpy(char *restrict to, const char *restrict from)
 
 char *strncpy(char *restrict to, const char *restrict from, size_t n)
 {
-    const size_t used = length(from, n);
+    const size_t used = bounded_length(from, n);
     copy(to, from, used);
-    fill(to + used, 0, n - used);
+    fill_bytes(to + used, 0, n - used);
     return to;
 }
 
@@ -163,8 +163,8 @@ size_t strcspn(const char *s, const char *reject) { return span(s, reject, false
 
 char *strstr(const char *s, const char *sought)
 {
-    const size_t n = length(sought, SIZE_MAX);
-    for (; compare(s, sought, n) != 0; s++)
+    const size_t n = bounded_length(sought, SIZE_MAX);
+    for (; compare_bytes(s, sought, n) != 0; s++)
         if (!*s)
             return NULL;
     return (char *)(uintptr_t)s;

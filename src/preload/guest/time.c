@@ -15,7 +15,7 @@ static int by_system_call(clockid_t clock, struct timespec *to)
     return (int)sys_clock_gettime(clock, to);
 }
 
-static gettime *find(void)
+static gettime *find_gettime(void)
 {
     const uint64_t at = getauxval(AT_SYSINFO_EHDR);
     const Elf64_Ehdr *head = (const Elf64_Ehdr *)at;
@@ -41,7 +41,7 @@ void guest_gettime(clockid_t clock, struct timespec *to)
     static gettime *found;
     gettime *f = __atomic_load_n(&found, __ATOMIC_RELAXED);
     if (unlikely(!f)) {
-        f = find();
+        f = find_gettime();
         __atomic_store_n(&found, f, __ATOMIC_RELAXED);
     }
     if (f(clock, to))

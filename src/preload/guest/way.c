@@ -33,7 +33,7 @@ static long step_into(struct way *w, long dir)
     return dir < 0 ? dir : 0;
 }
 
-static long begin(struct way *w)
+static long begin_way(struct way *w)
 {
     struct stat st;
     long status = step_into(w, sys_openat(AT_FDCWD, "/", GUEST_WAY_FLAGS, 0));
@@ -51,7 +51,7 @@ static bool leads_elsewhere(const struct stat *st, const char *text, size_t n)
 }
 
 /* Puts what the link open at `link` says in front of the rest. */
-static long follow(struct way *w, int link, const struct stat *st)
+static long follow_way_link(struct way *w, int link, const struct stat *st)
 {
     if (++w->links > MOST_LINKS ||
         (st->st_uid && st->st_uid != w->system && st->st_uid != (uid_t)sys_geteuid()))
@@ -77,11 +77,11 @@ static long follow(struct way *w, int link, const struct stat *st)
     w->texts[n] = '/';
     w->rest = w->texts;
     w->bytes += (size_t)n + 1;
-    return *text == '/' ? begin(w) : 0;
+    return *text == '/' ? begin_way(w) : 0;
 }
 
 /* The next component. */
-static long step(struct way *w)
+static long step_way(struct way *w)
 {
     char name[NAME_MAX + 1];
     size_t length = 0;
@@ -105,7 +105,7 @@ static long step(struct way *w)
     if (!status && S_ISDIR(st.st_mode))
         return step_into(w, entry);
     if (!status)
-        status = S_ISLNK(st.st_mode) ? follow(w, (int)entry, &st) : -ENOTDIR;
+        status = S_ISLNK(st.st_mode) ? follow_way_link(w, (int)entry, &st) : -ENOTDIR;
     sys_close((int)entry);
     return status;
 }
@@ -118,9 +118,9 @@ long guest_way(const char *path, const char **name)
         return -ENOENT;
     *name = slash + 1;
     w.bytes = (size_t)(slash - path);
-    long status = begin(&w);
+    long status = begin_way(&w);
     while (!status && w.bytes)
-        status = step(&w);
+        status = step_way(&w);
     if (w.texts)
         sys_munmap(w.texts, 2 * TEXT_BYTES);
     if (!status)

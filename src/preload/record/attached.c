@@ -137,7 +137,7 @@ static bool forget_round(void)
     return true;
 }
 
-static enum mlw_attach_result begin(struct mlw_attach *a)
+static enum mlw_attach_result begin_attached(struct mlw_attach *a)
 {
     if (a->version != MLW_ATTACH_VERSION)
         return MLW_ATTACH_VERSION_DIFFERS;
@@ -179,18 +179,18 @@ static enum mlw_attach_result begin(struct mlw_attach *a)
     return MLW_ATTACH_DONE;
 }
 
-static void begin_locked(struct mlw_attach *a) { a->result = begin(a); }
+static void begin_attached_locked(struct mlw_attach *a) { a->result = begin_attached(a); }
 
 EXPORT int64_t mallow_attach_begin(struct mlw_attach *a);
 int64_t mallow_attach_begin(struct mlw_attach *a)
 {
-    locked_do(begin_locked, a);
+    locked_do(begin_attached_locked, a);
     return locked_answer(a);
 }
 
 /* ---- end ---- */
 
-static void end_locked(struct mlw_attach *a)
+static void end_attached_locked(struct mlw_attach *a)
 {
     a->result = MLW_ATTACH_ALREADY;
     if (!attached.leading) {
@@ -235,7 +235,7 @@ static void end_round(void)
 EXPORT int64_t mallow_attach_end(struct mlw_attach *a);
 int64_t mallow_attach_end(struct mlw_attach *a)
 {
-    locked_do(end_locked, a);
+    locked_do(end_attached_locked, a);
     if (attached.ending)
         end_round();
     a->busy = attached.joined && !attached.leading && files_are_open();

@@ -66,7 +66,7 @@ static uint16_t *maker_of(struct scratch *s, uint64_t address)
     return &s->maker[i];
 }
 
-static void leave_out(struct scratch *s, uint32_t row, bool call)
+static void leave_out_row(struct scratch *s, uint32_t row, bool call)
 {
     s->out[row / 8] |= (uint8_t)(1u << row % 8);
     s->out_rows++;
@@ -78,13 +78,13 @@ static bool is_out(const struct scratch *s, uint32_t row) { return s->out[row / 
 /* A block that came and went in this buffer goes, with both of its rows. The old half of a resize
  * ends a block only if the new half, which comes next, does not fail; a half that stays alone means
  * the same as before. A call that neither makes nor ends a block goes, too. */
-static void judge(struct scratch *s, const struct mlw_row *row, uint32_t number)
+static void judge_row(struct scratch *s, const struct mlw_row *row, uint32_t number)
 {
     const bool failed = row->path & MLW_PATH_FAILED;
     if (mlw_op_is(row->op, MLW_CLASS_RESIZE_NEW)) {
         if (!failed && s->open_maker && *s->open_maker) {
-            leave_out(s, *s->open_maker, true);
-            leave_out(s, s->open_row, false);
+            leave_out_row(s, *s->open_maker, true);
+            leave_out_row(s, s->open_row, false);
         }
         if (!failed && s->open_maker)
             *s->open_maker = 0;
@@ -92,7 +92,7 @@ static void judge(struct scratch *s, const struct mlw_row *row, uint32_t number)
     s->open_maker = NULL; /* also that of a half that stayed alone when this was done before */
     if (mlw_op_is(row->op, MLW_CLASS_OTHER) ||
         (mlw_op_is(row->op, MLW_CLASS_RELEASE) && !row->address))
-        leave_out(s, number, true);
+        leave_out_row(s, number, true);
     if (!row->address || failed)
         return;
     if (mlw_op_is(row->op, MLW_CLASS_MAKES))
@@ -104,8 +104,8 @@ static void judge(struct scratch *s, const struct mlw_row *row, uint32_t number)
     if (mlw_op_is(row->op, MLW_CLASS_RELEASE)) {
         uint16_t *maker = maker_of(s, row->address);
         if (*maker) {
-            leave_out(s, *maker, true);
-            leave_out(s, number, true);
+            leave_out_row(s, *maker, true);
+            leave_out_row(s, number, true);
         }
         *maker = 0;
     }
@@ -123,7 +123,7 @@ static bool judge_all(struct scratch *s, const struct mlw_chunk *c)
         if (!p || ++number >= ROWS)
             return false;
         if (row.op != MLW_OP_META)
-            judge(s, &row, number);
+            judge_row(s, &row, number);
     }
     return s->out_rows != 0;
 }

@@ -15,7 +15,7 @@ static struct thread *enter_any(uint64_t sp)
 }
 
 /* Sets and clears bits of the control word, with a row that says so. */
-static void change(uint32_t set, uint32_t clear, unsigned row, bool flush)
+static void change_control_word(uint32_t set, uint32_t clear, unsigned row, bool flush)
 {
     uint64_t sp = (uint64_t)__builtin_frame_address(0);
     if (!wiped.control)
@@ -65,12 +65,12 @@ __attribute__((constructor(101))) static void begin(void)
 
 void mallow_init(void) { begin(); }
 
-void mallow_start(void) { change(MLW_CTL_STARTED, 0, MLW_CONTROL_START, false); }
-void mallow_stop(void) { change(0, MLW_CTL_STARTED, MLW_CONTROL_STOP, true); }
-void mallow_pause(void) { change(MLW_CTL_PAUSED, 0, MLW_CONTROL_PAUSE, false); }
-void mallow_unpause(void) { change(0, MLW_CTL_PAUSED, MLW_CONTROL_UNPAUSE, false); }
-void mallow_sync(void) { change(0, 0, MLW_CONTROL_SYNC, true); }
-void mallow_reset(void) { change(0, 0, MLW_CONTROL_RESET, false); }
+void mallow_start(void) { change_control_word(MLW_CTL_STARTED, 0, MLW_CONTROL_START, false); }
+void mallow_stop(void) { change_control_word(0, MLW_CTL_STARTED, MLW_CONTROL_STOP, true); }
+void mallow_pause(void) { change_control_word(MLW_CTL_PAUSED, 0, MLW_CONTROL_PAUSE, false); }
+void mallow_unpause(void) { change_control_word(0, MLW_CTL_PAUSED, MLW_CONTROL_UNPAUSE, false); }
+void mallow_sync(void) { change_control_word(0, 0, MLW_CONTROL_SYNC, true); }
+void mallow_reset(void) { change_control_word(0, 0, MLW_CONTROL_RESET, false); }
 
 void mallow_mark(const char *label)
 {

@@ -8,7 +8,7 @@
 #include "preload/guest/bindings.h"
 
 /* The head of one whose n bytes lie behind it already. Its room holds it, padding included. */
-static void put_head(struct tlvs *t, unsigned tag, size_t n)
+static void put_tlv_head(struct tlvs *t, unsigned tag, size_t n)
 {
     const uint32_t length = (uint32_t)n;
     const uint16_t tag16 = (uint16_t)tag;
@@ -32,7 +32,7 @@ void describe_put(struct tlvs *t, unsigned tag, const void *data, size_t n)
     if ((size_t)(t->end - t->at) < 8 + ((n + 7) & ~(size_t)7))
         return;
     memcpy(t->at + 8, data, n);
-    put_head(t, tag, n);
+    put_tlv_head(t, tag, n);
 }
 
 static void put_file(struct tlvs *t, unsigned tag, const char *path)
@@ -45,13 +45,13 @@ static void put_file(struct tlvs *t, unsigned tag, const char *path)
     while (n < room && (r = sys_read((int)fd, t->at + 8 + n, room - n)) > 0)
         n += (size_t)r;
     if (room)
-        put_head(t, tag, n);
+        put_tlv_head(t, tag, n);
     sys_close((int)fd);
 }
 
 /* The settings of allocators, and no others: an environment may be large, and hold secrets. All, or
  * nothing. */
-static void put_settings(struct tlvs *t)
+static void put_allocator_settings(struct tlvs *t)
 {
     char block[512];
     const long fd = sys_openat(AT_FDCWD, "/proc/self/environ", O_RDONLY | O_CLOEXEC, 0);
@@ -81,7 +81,7 @@ static void put_settings(struct tlvs *t)
         }
     sys_close((int)fd);
     if (fits && r >= 0)
-        put_head(t, MLW_TLV_SETTINGS, start);
+        put_tlv_head(t, MLW_TLV_SETTINGS, start);
 }
 
 void describe_process(bool with_environment)
@@ -102,7 +102,7 @@ void describe_process(bool with_environment)
     if (with_environment)
         put_file(&t, MLW_TLV_ENVIRONMENT, "/proc/self/environ");
     else
-        put_settings(&t);
+        put_allocator_settings(&t);
     if (!next_facts.dl_find_object) {
         static const char note[] =
             "stacks: this C library has no _dl_find_object (glibc 2.35 has it); "

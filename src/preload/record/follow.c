@@ -71,7 +71,7 @@ void guest_ending(int status, bool handlers)
 
 /* ---- code and stacks that vanish ---- */
 
-static void unmapped(uint64_t start, uint64_t end, uint64_t sp)
+static void forget_unmapped(uint64_t start, uint64_t end, uint64_t sp)
 {
     if (recorder.stack_mode != MLW_STACKS_FULL)
         return;
@@ -90,7 +90,7 @@ static void unmapped(uint64_t start, uint64_t end, uint64_t sp)
 void follow_unmapped(uint64_t start, uint64_t end, uint64_t sp)
 {
     if (wiped.control && !recorder.off && recorder.process)
-        unmapped(start, end, sp);
+        forget_unmapped(start, end, sp);
 }
 
 INTERPOSED(int, dlclose, void *handle)
@@ -102,6 +102,6 @@ INTERPOSED(int, dlclose, void *handle)
         unseen_look();
     int r = real(handle);
     if (recording())
-        unmapped(0, 0, (uint64_t)__builtin_frame_address(0));
+        forget_unmapped(0, 0, (uint64_t)__builtin_frame_address(0));
     return r;
 }

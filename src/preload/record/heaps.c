@@ -15,7 +15,7 @@ static uint64_t of_heap(uint64_t heap, uint64_t arena) { return heap ^ (arena >>
 
 /* True: it is among them. With `first` it is put there, and *first says that it was not there
  * before. False also when there is no room. */
-static bool look(uint64_t word, bool *first)
+static bool look_for_heap(uint64_t word, bool *first)
 {
     const uint32_t at = (uint32_t)((word >> 4) * 0x9e3779b97f4a7c15u >> 40);
     if (first)
@@ -42,11 +42,11 @@ static bool look(uint64_t word, bool *first)
 
 /* True, where the size of heaps is not sure: that is one. It has an arena that it begins with, or
  * one that another began with, and no more memory than it may have. */
-static bool is_heap(const struct glibc_heap *heap)
+static bool is_glibc_heap(const struct glibc_heap *heap)
 {
     const uint64_t arena = heap->arena;
     return heap->mapped <= next_facts.heap_bytes && heap->bytes <= heap->mapped &&
-           (arena - (uint64_t)heap <= GLIBC_HEAD_BYTES || look(arena, 0));
+           (arena - (uint64_t)heap <= GLIBC_HEAD_BYTES || look_for_heap(arena, 0));
 }
 
 unsigned heaps_other(struct thread *t, const struct glibc_heap *heap, bool says)
@@ -54,14 +54,14 @@ unsigned heaps_other(struct thread *t, const struct glibc_heap *heap, bool says)
     const uint64_t arena = heap->arena, bytes = heap->bytes;
     unsigned path = 0;
     bool first;
-    if (next_facts.huge_heaps && !is_heap(heap))
+    if (next_facts.huge_heaps && !is_glibc_heap(heap))
         return 0;
-    if (!says && !look(of_heap((uint64_t)heap, arena), 0))
+    if (!says && !look_for_heap(of_heap((uint64_t)heap, arena), 0))
         return 0;
-    look(arena, &first);
+    look_for_heap(arena, &first);
     if (first)
         path |= MLW_PATH_ARENA_NEW;
-    look(of_heap((uint64_t)heap, arena), &first);
+    look_for_heap(of_heap((uint64_t)heap, arena), &first);
     if (first) {
         path |= MLW_PATH_HEAP_NEW;
         t->said = mlw_heap_said(arena, next_facts.heap_bytes);
@@ -74,7 +74,7 @@ unsigned heaps_other(struct thread *t, const struct glibc_heap *heap, bool says)
 
 /* ---- the main arena's memory that brk did not make ---- */
 
-static bool is_known(const struct mlw_process *me, uint64_t p)
+static bool heap_is_known(const struct mlw_process *me, uint64_t p)
 {
     uint32_t n = __atomic_load_n(&me->parts, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < n && i < MLW_PARTS; i++) {
@@ -86,7 +86,7 @@ static bool is_known(const struct mlw_process *me, uint64_t p)
 }
 
 /* False: there is no room. */
-static bool add(struct mlw_process *me, uint64_t start, uint64_t end)
+static bool add_heap(struct mlw_process *me, uint64_t start, uint64_t end)
 {
     uint32_t n = __atomic_load_n(&me->parts, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < n && i < MLW_PARTS; i++) {
@@ -119,11 +119,11 @@ unsigned heaps_main(struct thread *t, uint64_t p, uint64_t chunk, bool says)
         path = MLW_PATH_SBRK;
     }
     struct mlw_process *const me = recorder.process;
-    if (p <= now || !says || !me || is_known(me, p))
+    if (p <= now || !says || !me || heap_is_known(me, p))
         return path;
     const uint64_t start = p - HEADER_BYTES, behind = start + chunk,
                    end = behind + (((const uint64_t *)behind)[1] & ~7ul);
-    if (end <= behind || !add(me, start, end))
+    if (end <= behind || !add_heap(me, start, end))
         return path;
     t->said = end;
     return path | MLW_PATH_HEAP_NEW;

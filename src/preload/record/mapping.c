@@ -43,7 +43,7 @@ INTERPOSED(void *, mmap, void *at, size_t n, int prot, int flags, int fd, off_t 
 HIDDEN __typeof__(entry_mmap) entry_mmap64 __attribute__((alias("entry_mmap")));
 SHOWN_AS(mmap64, entry_mmap)
 
-static void unmapped(bool recorded, void *p, size_t n, int r, uint64_t sp)
+static void record_unmapped(bool recorded, void *p, size_t n, int r, uint64_t sp)
 {
     if (recorded && r)
         record_unmapping(MLW_OP_MUNMAP_FAILED, p, n, sp);
@@ -58,7 +58,7 @@ INTERPOSED(int, munmap, void *p, size_t n)
     if (record)
         record_unmapping(MLW_OP_MUNMAP, p, n, sp);
     int r = next.munmap(p, n);
-    unmapped(record, p, n, r, sp);
+    record_unmapped(record, p, n, r, sp);
     return r;
 }
 
@@ -119,7 +119,7 @@ long guest_maps(guest_real_syscall *real, long number, const long a[6], uint64_t
     if (number == SYS_mmap)
         note_mmap((void *)r, (size_t)a[1], (int)a[2], (int)a[3], (int)a[4], sp, bp);
     else if (number == SYS_munmap)
-        unmapped(record, p, (size_t)a[1], (int)r, sp);
+        record_unmapped(record, p, (size_t)a[1], (int)r, sp);
     else if (number == SYS_mremap)
         remapped(record, p, (size_t)a[1], (void *)r, (size_t)a[2], (int)a[3], sp, bp);
     else if (record && p) /* the kernel says where the break is, moved or not; 0 is a question */

@@ -42,7 +42,7 @@ bool own_take(struct own_file *f, long fd)
 }
 
 /* Whether rows may be appended to the open file; else why not. */
-static const char *judge(int fd)
+static const char *judge_output(int fd)
 {
     struct stat st;
     uint32_t magic = 0;
@@ -58,7 +58,7 @@ static const char *judge(int fd)
 }
 
 /* recorder.output_path, whatever it is; else why it cannot be opened. */
-static const char *open_path(bool create, long *fd)
+static const char *open_output_path(bool create, long *fd)
 {
     const char *name;
     const long dir = guest_way(recorder.output_path, &name);
@@ -81,10 +81,10 @@ const char *own_open_output(bool create)
 {
     recorder.output.fd = -1;
     long fd;
-    const char *why = open_path(create, &fd);
+    const char *why = open_output_path(create, &fd);
     if (why)
         return why;
-    why = judge((int)fd);
+    why = judge_output((int)fd);
     if (why) {
         sys_close((int)fd);
         recorder.output_path[0] = 0; /* nor later */

@@ -305,7 +305,7 @@ static void say_output(struct mlw_session *s)
 }
 
 /* Shared memory of our own: no `mallow record` runs beside us. */
-static struct mlw_session *make_session(void)
+static struct mlw_session *make_own_session(void)
 {
     char *to = recorder.session_path;
     memcpy(to, "/dev/shm/mallow-", 16);
@@ -371,7 +371,7 @@ static bool find_session(const char *output)
     if (!output || !*output || !set_output_path(output))
         return false;
     if (!recorder.session) {
-        recorder.session = make_session();
+        recorder.session = make_own_session();
         if (!recorder.session)
             return false;
     }
@@ -426,7 +426,7 @@ static struct mlw_process *claim_entry(struct mlw_session *s, int fd)
 }
 
 /* Our entry in the table, and the first window of buffers. */
-static bool claim(void)
+static bool claim_process_entry(void)
 {
     struct mlw_session *s = recorder.session;
     int fd = process_memory_fd();
@@ -491,7 +491,7 @@ static void say_of_output(const char *what)
     process_say(text);
 }
 
-static uint64_t new_image(void)
+static uint64_t draw_image_number(void)
 {
     return (uint64_t)recorder.pid << 40 ^ (clock_now(recorder.clock_kind) & ((1ull << 40) - 1));
 }
@@ -533,8 +533,8 @@ void process_join_first(void)
     recorder.misses_jemalloc = !entry_jemalloc();
     if (!recorder.attached)
         recorder.led = bindings_lead();
-    recorder.image = new_image();
-    if (!claim()) {
+    recorder.image = draw_image_number();
+    if (!claim_process_entry()) {
         stay_off(recorder.session->options & MLW_OPT_NO_FOLLOW
                      ? 0
                      : "mallow: no room in the recording's shared memory: this process is not "
@@ -566,7 +566,7 @@ void process_join_first(void)
     go_live(start);
 }
 
-static void join_after_fork(void)
+static void record_join_after_fork(void)
 {
     uint64_t start = process_fork_clock ? process_fork_clock : clock_now(recorder.clock_kind);
     uint32_t control = recorder.process->control;
@@ -579,7 +579,7 @@ static void join_after_fork(void)
     recorder.pid = (uint32_t)sys_getpid();
     recorder.forked_from = recorder.image;
     recorder.before[0] = recorder.before[1] = UINT64_MAX;
-    recorder.image = new_image();
+    recorder.image = draw_image_number();
     recorder.ending = false;
     const uint64_t live = stream_live_bytes();
     /* A signal handler may have forked in the midst of one of our calls: its buffer must stay
@@ -592,14 +592,14 @@ static void join_after_fork(void)
     }
     bool ok = !(recorder.session->options & MLW_OPT_NO_FOLLOW);
     if (ok && recorder.lone) {
-        recorder.session = make_session();
+        recorder.session = make_own_session();
         ok = recorder.session != 0;
         if (ok) { /* by which a reader knows that it is of this recording */
             recorder.session->output_device = recorder.output.dev;
             recorder.session->output_inode = recorder.output.ino;
         }
     }
-    if (!ok || !claim()) {
+    if (!ok || !claim_process_entry()) {
         stay_off(0);
         if (recorder.session)
             __atomic_fetch_add(&recorder.session->unrecorded, 1, __ATOMIC_RELAXED);
@@ -616,7 +616,7 @@ static void join_after_fork(void)
     stream_after_fork(live);
 }
 
-static void wake(void)
+static void wake_session(void)
 {
     extern char **environ;
     uint32_t zero = 0;
@@ -635,7 +635,7 @@ static void wake(void)
                 recorder.pid = (uint32_t)sys_getpid();
                 process_join_first();
             } else {
-                join_after_fork();
+                record_join_after_fork();
             }
             wiped.control = recorder.off ? &process_no_control : &recorder.process->control;
         }
@@ -646,7 +646,7 @@ static void wake(void)
 void process_wake(void)
 {
     const bool back = arch_forwards();
-    wake();
+    wake_session();
     arch_backwards(back);
 }
 

@@ -161,7 +161,7 @@ void *record_malloc(size_t size, uint64_t sp, uint64_t bp)
     return p;
 }
 
-static uint64_t product(size_t n, size_t size)
+static uint64_t multiply_sizes(size_t n, size_t size)
 {
     size_t total;
     return __builtin_mul_overflow(n, size, &total) ? UINT64_MAX : total;
@@ -170,7 +170,7 @@ static uint64_t product(size_t n, size_t size)
 void *record_calloc(size_t n, size_t size, uint64_t sp, uint64_t bp)
 {
     void *p = next.calloc(n, size);
-    after(MLW_OP_CALLOC, p, product(n, size), 0, !p, 0, sp, bp);
+    after(MLW_OP_CALLOC, p, multiply_sizes(n, size), 0, !p, 0, sp, bp);
     return p;
 }
 
@@ -190,7 +190,7 @@ void *record_reallocarray(void *old, size_t n, size_t size, uint64_t sp, uint64_
     if (old)
         before(MLW_OP_REALLOC_OLD, MLW_F_ADDR, old, 0, 0, false, sp);
     void *p = next.reallocarray(old, n, size);
-    uint64_t total = product(n, size);
+    uint64_t total = multiply_sizes(n, size);
     after(MLW_OP_REALLOCARRAY, p, total, 0, !p && (total || !old), released, sp, bp);
     return p;
 }

@@ -251,7 +251,7 @@ bool stream_give_chunk(const struct mlw_chunk *head, const void *payload)
 }
 
 /* Gives the buffer to the parent, which writes it out, and goes on in another one. */
-static bool hand_over(struct thread *t)
+static bool hand_over_chunk(struct thread *t)
 {
     if (recorder.lone)
         return false;
@@ -272,7 +272,7 @@ static bool hand_over(struct thread *t)
 }
 
 /* goes_on: rows follow, so what need not leave may stay. */
-static void flush(struct thread *t, bool keep, bool goes_on)
+static void flush_stream(struct thread *t, bool keep, bool goes_on)
 {
     struct mlw_chunk *c = t->chunk;
     if (!c->payload_bytes)
@@ -284,7 +284,7 @@ static void flush(struct thread *t, bool keep, bool goes_on)
     bool parent = !recorder.lone;
     if (parent && (sys_closed || __atomic_load_n(&recorder.process->drain, __ATOMIC_RELAXED) ||
                    (!sys_getrlimit(RLIMIT_FSIZE, limit) && limit[0] != RLIM_INFINITY))) {
-        if (hand_over(t))
+        if (hand_over_chunk(t))
             return;
     }
     if (recorder.attached && parent && !sys_closed && !process_has_parent())
@@ -295,19 +295,19 @@ static void flush(struct thread *t, bool keep, bool goes_on)
         stream_begin_chunk(t, c->sequence + 1, c->first_call + c->calls);
         return;
     }
-    if ((r == -EBADF || r == -EFBIG || r == -EPERM || r == -EACCES) && hand_over(t))
+    if ((r == -EBADF || r == -EFBIG || r == -EPERM || r == -EACCES) && hand_over_chunk(t))
         return;
     if (!keep)
         bound_unwritten(t, r);
 }
 
-void stream_flush(struct thread *t) { flush(t, false, false); }
+void stream_flush(struct thread *t) { flush_stream(t, false, false); }
 
 void stream_make_room(struct thread *t)
 {
     const bool back = arch_forwards();
     if (t->position >= t->limit)
-        flush(t, false, true);
+        flush_stream(t, false, true);
     arch_backwards(back);
 }
 
@@ -318,7 +318,7 @@ void stream_meta(struct thread *t, unsigned kind, const void *a, size_t na, cons
     if (n > 60000)
         return;
     if (t->position + 5 + n > t->limit)
-        flush(t, false, n < 2 * ARCH_PAGE_BYTES);
+        flush_stream(t, false, n < 2 * ARCH_PAGE_BYTES);
     if (t->position + 5 + n > (uint8_t *)t->chunk + MLW_SLOT_BYTES - MLW_ROW_MAX)
         return;
     uint8_t *p = t->position;
@@ -654,7 +654,7 @@ struct thread *thread_enter_slow(uint64_t sp)
 
 /* The last thing that a thread does for us. Other destructors may still allocate: the state stays
  * its own until the kernel says that the thread is gone. */
-static void thread_end(void *arg)
+static void end_thread_stream(void *arg)
 {
     struct thread *t = (struct thread *)arg;
     if (t != thread_self || !wiped.control)
@@ -677,7 +677,7 @@ static void thread_end(void *arg)
 
 void stream_key_init(void)
 {
-    if (!end_key_made && !pthread_key_create(&end_key, thread_end))
+    if (!end_key_made && !pthread_key_create(&end_key, end_thread_stream))
         end_key_made = true;
 }
 
@@ -738,9 +738,9 @@ void stream_flush_own(bool keep)
         return;
     t->busy = (uint64_t)&t;
     barrier();
-    flush(t, keep, false);
+    flush_stream(t, keep, false);
     if (t->nested && !t->nested->busy)
-        flush(t->nested, keep, false);
+        flush_stream(t->nested, keep, false);
     barrier();
     t->busy = 0;
 }

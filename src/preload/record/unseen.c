@@ -10,17 +10,17 @@
 #include "recorder.h"
 #include "preload/guest/bindings.h"
 
-static bool copy(void *to, const void *from, size_t n)
+static bool copy_readable(void *to, const void *from, size_t n)
 {
     struct iovec here = {(void *)(uintptr_t)from, n}, there = {to, n};
     return sys_process_vm_writev((int)sys_gettid(), &here, 1, &there, 1) == (long)n;
 }
 
 /* A text that may go at any moment; cut. */
-static void copy_text(char *to, size_t room, const char *from)
+static void copy_readable_text(char *to, size_t room, const char *from)
 {
     size_t n = 0;
-    while (n + 1 < room && copy(to + n, from + n, 1) && to[n])
+    while (n + 1 < room && copy_readable(to + n, from + n, 1) && to[n])
         n++;
     to[n] = 0;
 }
@@ -34,8 +34,8 @@ static void look_at_namespaces(struct mlw_process *p)
         n = guest_next_namespace(n);
     if (!n || !n->r_map || p->unseen & 1u << MLW_UNSEEN_NAMESPACE)
         return;
-    if (copy(&module, n->r_map, sizeof module) && module.l_name)
-        copy_text(p->unseen_module, sizeof p->unseen_module, module.l_name);
+    if (copy_readable(&module, n->r_map, sizeof module) && module.l_name)
+        copy_readable_text(p->unseen_module, sizeof p->unseen_module, module.l_name);
     __atomic_fetch_or(&p->unseen, 1u << MLW_UNSEEN_NAMESPACE, __ATOMIC_RELEASE);
 }
 

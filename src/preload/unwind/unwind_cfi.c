@@ -34,7 +34,7 @@ struct in {
     bool bad;
 };
 
-static bool have(struct in *in, size_t n)
+static bool cfi_input_has(struct in *in, size_t n)
 {
     if (UW_UNLIKELY(in->bad || (size_t)(in->end - in->p) < n)) {
         in->bad = true;
@@ -48,7 +48,7 @@ static bool have(struct in *in, size_t n)
     static type name(struct in *in)                                                                \
     {                                                                                              \
         type v = 0;                                                                                \
-        if (have(in, sizeof v)) {                                                                  \
+        if (cfi_input_has(in, sizeof v)) {                                                         \
             __builtin_memcpy(&v, in->p, sizeof v);                                                 \
             in->p += sizeof v;                                                                     \
         }                                                                                          \
@@ -61,7 +61,7 @@ READER(get_u64, uint64_t)
 
 static void skip(struct in *in, uint64_t n)
 {
-    if (have(in, n))
+    if (cfi_input_has(in, n))
         in->p += n;
 }
 
@@ -178,7 +178,8 @@ static bool binary(uint8_t op, struct value *a, struct value b)
 
 /* Evaluates with rsp and rbp unknown and the pc known. That covers the expressions in use: the
  * PLT's (rsp + 8 or 16, by pc), realigned frames (*(rbp + k)), signal frames (*(rsp + k)). */
-static bool evaluate(const uint8_t *p, const uint8_t *end, uint64_t pc, struct value *result)
+static bool evaluate_expression(const uint8_t *p, const uint8_t *end, uint64_t pc,
+                                struct value *result)
 {
     struct in in = {p, end, false};
     struct value stack[8];
@@ -250,14 +251,14 @@ static bool evaluate(const uint8_t *p, const uint8_t *end, uint64_t pc, struct v
 
 /* ---- call frame instructions ---- */
 
-static struct uw_cfi_place *place_of(struct uw_cfi_row *row, uint64_t reg)
+static struct uw_cfi_place *cfi_place(struct uw_cfi_row *row, uint64_t reg)
 {
     return reg == ARCH_DWARF_FP ? &row->rbp : reg == ARCH_DWARF_RA ? &row->ra : 0;
 }
 
 static void set_place(struct uw_cfi_row *row, uint64_t reg, enum uw_cfi_how how, int64_t offset)
 {
-    struct uw_cfi_place *p = place_of(row, reg);
+    struct uw_cfi_place *p = cfi_place(row, reg);
     if (p)
         *p = (struct uw_cfi_place){how, offset, 0, 0};
 }
@@ -265,7 +266,7 @@ static void set_place(struct uw_cfi_row *row, uint64_t reg, enum uw_cfi_how how,
 static void get_block(struct in *in, const uint8_t **bytes, const uint8_t **bytes_end)
 {
     uint64_t n = get_uleb(in);
-    if (!have(in, n))
+    if (!cfi_input_has(in, n))
         n = 0;
     *bytes = in->p;
     in->p += n;
@@ -303,7 +304,7 @@ static inline bool define_cfa(const struct uw_cfi_cie *cie, uint8_t op, struct i
 static inline void restore_place(struct uw_cfi_row *row, uint64_t reg,
                                  const struct uw_cfi_row *initial)
 {
-    struct uw_cfi_place *place = place_of(row, reg);
+    struct uw_cfi_place *place = cfi_place(row, reg);
     if (place)
         *place = reg == ARCH_DWARF_FP ? initial->rbp : initial->ra;
 }
@@ -330,7 +331,7 @@ static inline bool define_place(const struct uw_cfi_cie *cie, uint8_t op, struct
         get_uleb(in);
         return true;
     case 0x10: /* expression */
-        place = place_of(row, get_uleb(in));
+        place = cfi_place(row, get_uleb(in));
         get_block(in, &bytes, &bytes_end);
         if (place)
             *place = (struct uw_cfi_place){UW_PLACE_EXPRESSION, 0, bytes, bytes_end};
@@ -364,8 +365,8 @@ static void begin_run(struct uw_cfi_run *r, const uint8_t *at, uint64_t location
 
 /* Goes on with a program until it ends, or stands before an instruction that moves its location
  * beyond `address`. `initial` is what "restore" goes back to. */
-static bool run(const struct uw_cfi_cie *cie, struct uw_cfi_run *r, const uint8_t *end,
-                uint64_t address, const struct uw_cfi_row *initial)
+static bool run_cfi(const struct uw_cfi_cie *cie, struct uw_cfi_run *r, const uint8_t *end,
+                    uint64_t address, const struct uw_cfi_row *initial)
 {
     struct in in = {r->at, end, false};
     uint64_t location = r->location;
@@ -433,7 +434,7 @@ static bool open_entry(const struct uw_cfi *cfi, const uint8_t *p, struct in *in
     bool wide = length == 0xffffffff;
     if (wide)
         length = get_u64(in);
-    if (in->bad || length < 4 || !have(in, length))
+    if (in->bad || length < 4 || !cfi_input_has(in, length))
         return false;
     in->end = in->p + length;
     *id_at = in->p;
@@ -467,7 +468,7 @@ static bool open_cie(const struct uw_cfi *cfi, const uint8_t *p, struct uw_cfi_c
     if (*aug == 'z') {
         cie->augmented = true;
         uint64_t n = get_uleb(&in);
-        if (!have(&in, n))
+        if (!cfi_input_has(&in, n))
             return false;
         struct in data = {in.p, in.p + n, false};
         for (aug++; *aug; aug++) {
@@ -507,7 +508,7 @@ static bool take_cie(const struct uw_cfi *cfi, const uint8_t *p, struct uw_cfi_m
     if (!open_cie(cfi, p, &m->cie))
         return false;
     begin_run(&m->run, m->cie.program, 0, &nothing);
-    m->initial_ok = run(&m->cie, &m->run, m->cie.program_end, ~(uint64_t)0, &nothing);
+    m->initial_ok = run_cfi(&m->cie, &m->run, m->cie.program_end, ~(uint64_t)0, &nothing);
     m->initial = m->run.row;
     m->cie_at = p;
     return true;
@@ -600,9 +601,12 @@ static bool find_fde(const struct uw_cfi *cfi, uint64_t address, struct uw_cfi_m
 }
 
 /* The packed form holds offsets of 8 * (-2048..2047). */
-static bool fits(int64_t offset) { return offset % 8 == 0 && offset >= -16384 && offset < 16384; }
+static bool offset_fits(int64_t offset)
+{
+    return offset % 8 == 0 && offset >= -16384 && offset < 16384;
+}
 
-static uw_rule pack(const struct uw_cfi_row *row, uint64_t address, bool signal_frame)
+static uw_rule pack_rule(const struct uw_cfi_row *row, uint64_t address, bool signal_frame)
 {
     unsigned cfa, rbp, ra;
     int64_t k = row->cfa_offset, rbp_off = 0, ra_off = 0;
@@ -610,7 +614,7 @@ static uw_rule pack(const struct uw_cfi_row *row, uint64_t address, bool signal_
     if (row->ra.how == UW_PLACE_UNDEFINED)
         return uw_rule_make(UW_CFA_RSP, 0, UW_RBP_SAME, 0, UW_RA_END, 0, signal_frame);
     if (row->cfa_bytes) {
-        if (!evaluate(row->cfa_bytes, row->cfa_bytes_end, address, &v))
+        if (!evaluate_expression(row->cfa_bytes, row->cfa_bytes_end, address, &v))
             return UW_CFA_NONE;
         switch (v.term) {
         case T_RSP: cfa = UW_CFA_RSP; break;
@@ -637,7 +641,7 @@ static uw_rule pack(const struct uw_cfi_row *row, uint64_t address, bool signal_
         rbp_off = row->rbp.offset;
         break;
     case UW_PLACE_EXPRESSION:
-        if (!evaluate(row->rbp.bytes, row->rbp.bytes_end, address, &v) ||
+        if (!evaluate_expression(row->rbp.bytes, row->rbp.bytes_end, address, &v) ||
             (v.term != T_RSP && v.term != T_RBP))
             return UW_CFA_NONE;
         rbp = v.term == T_RSP ? UW_RBP_AT_RSP : UW_RBP_AT_RBP;
@@ -649,14 +653,14 @@ static uw_rule pack(const struct uw_cfi_row *row, uint64_t address, bool signal_
         ra_off = row->ra.offset;
         ra = ra_off == -8 ? UW_RA_USUAL : UW_RA_AT_CFA;
     } else if (row->ra.how == UW_PLACE_EXPRESSION) {
-        if (!evaluate(row->ra.bytes, row->ra.bytes_end, address, &v) || v.term != T_RSP)
+        if (!evaluate_expression(row->ra.bytes, row->ra.bytes_end, address, &v) || v.term != T_RSP)
             return UW_CFA_NONE;
         ra = UW_RA_AT_RSP;
         ra_off = v.n;
     } else {
         return UW_CFA_NONE;
     }
-    if (!fits(rbp_off) || !fits(ra_off))
+    if (!offset_fits(rbp_off) || !offset_fits(ra_off))
         return UW_CFA_NONE;
     return uw_rule_make(cfa, k, rbp, rbp_off, ra, ra_off, signal_frame);
 }
@@ -683,9 +687,9 @@ uw_rule uw_cfi_rule(const struct uw_cfi *cfi, uint64_t address, uint32_t module,
     } else if (address < m->run.location) {
         begin_run(&m->run, m->program, m->begin, &m->initial);
     }
-    if (!m->initial_ok || !run(&m->cie, &m->run, m->program_end, address, &m->initial)) {
+    if (!m->initial_ok || !run_cfi(&m->cie, &m->run, m->program_end, address, &m->initial)) {
         m->bytes = 0;
         return UW_CFA_NONE;
     }
-    return pack(&m->run.row, address, m->cie.signal_frame);
+    return pack_rule(&m->run.row, address, m->cie.signal_frame);
 }

@@ -97,8 +97,8 @@ static const Elf64_Phdr *headers(const struct object *o, unsigned *n)
 }
 
 /* Finds the readable segment that holds `at`; the whole object when its headers are not there. */
-static void segment_of(const struct object *o, const Elf64_Phdr *ph, unsigned n, uint64_t at,
-                       struct uw_cfi *cfi)
+static void find_segment(const struct object *o, const Elf64_Phdr *ph, unsigned n, uint64_t at,
+                         struct uw_cfi *cfi)
 {
     cfi->lo = (const uint8_t *)o->start;
     cfi->hi = (const uint8_t *)o->end;
@@ -114,15 +114,15 @@ static void segment_of(const struct object *o, const Elf64_Phdr *ph, unsigned n,
     }
 }
 
-static void find_build_id(const struct object *o, const Elf64_Phdr *ph, unsigned n,
-                          struct module *m)
+static void find_module_build_id(const struct object *o, const Elf64_Phdr *ph, unsigned n,
+                                 struct module *m)
 {
     for (unsigned i = 0; i < n; i++) {
         if (ph[i].p_type != PT_NOTE)
             continue;
         uint64_t p = o->bias + ph[i].p_vaddr, end = p + ph[i].p_filesz;
         struct uw_cfi seg;
-        segment_of(o, ph, n, p, &seg);
+        find_segment(o, ph, n, p, &seg);
         if (p < (uint64_t)seg.lo || end > (uint64_t)seg.hi || end < p)
             continue;
         uint64_t align = ph[i].p_align == 8 ? 8 : 4;
@@ -149,7 +149,7 @@ static void find_build_id(const struct object *o, const Elf64_Phdr *ph, unsigned
     }
 }
 
-static const char *path_of(const char *name)
+static const char *module_path(const char *name)
 {
     if (!name || !*name)
         return modules.exe;
@@ -162,7 +162,7 @@ static void identify_file(const struct object *o, struct module *m)
 {
     struct mlw_file_id id = {.magic = MLW_FILE_ID_MAGIC};
     struct stat st;
-    const char *path = path_of(o->name);
+    const char *path = module_path(o->name);
     if (path == modules.exe && !modules.by_linker)
         path = SELF_EXE;
     if (*path == '[' || !*path)
@@ -179,7 +179,7 @@ static void identify_file(const struct object *o, struct module *m)
     sys_close(fd);
 }
 
-static void describe(const struct object *o, struct module *m)
+static void describe_module(const struct object *o, struct module *m)
 {
     unsigned n = 0;
     const Elf64_Phdr *ph = headers(o, &n);
@@ -188,11 +188,11 @@ static void describe(const struct object *o, struct module *m)
     m->bias = o->bias;
     m->map = o->map;
     m->cfi.hdr = o->hdr;
-    segment_of(o, ph, n, (uint64_t)o->hdr, &m->cfi);
-    m->path_hash = hash_string(path_of(o->name));
+    find_segment(o, ph, n, (uint64_t)o->hdr, &m->cfi);
+    m->path_hash = hash_string(module_path(o->name));
     m->build_id_bytes = 0;
     m->build_id_at = 0;
-    find_build_id(o, ph, n, m);
+    find_module_build_id(o, ph, n, m);
     if (!m->build_id_bytes)
         identify_file(o, m);
 }
@@ -205,7 +205,7 @@ static struct module *slot(uint32_t i)
 }
 
 /* A free slot; NULL when there are too many or no memory. */
-static struct module *claim(void)
+static struct module *claim_module(void)
 {
     uint32_t i = __atomic_load_n(&modules.count, __ATOMIC_RELAXED);
     if (i >= UW_MODULES_MAX)
@@ -267,10 +267,10 @@ static void announce(struct module *m, const char *path, void *ctx)
 }
 
 /* Gives the object an id: a new one, or the one that it had when it was mapped here before. */
-static struct module *enter(const struct object *o, void *ctx)
+static struct module *enter_module(const struct object *o, void *ctx)
 {
     struct module fresh = {0};
-    describe(o, &fresh);
+    describe_module(o, &fresh);
     uint32_t n = claimed();
     for (uint32_t i = 0; i < n; i++) {
         struct module *m = slot(i);
@@ -285,18 +285,18 @@ static struct module *enter(const struct object *o, void *ctx)
         if (state == M_LIVE)
             retire(m, ctx);
         else if (same && m->build_id_bytes) {
-            announce(m, path_of(o->name), ctx);
+            announce(m, module_path(o->name), ctx);
             __atomic_store_n(&m->map, o->map, __ATOMIC_RELAXED);
             __atomic_store_n(&m->state, M_LIVE, __ATOMIC_RELEASE);
             return m;
         }
     }
-    struct module *m = claim();
+    struct module *m = claim_module();
     if (!m)
         return 0;
     fresh.id = m->id;
     *m = fresh;
-    announce(m, path_of(o->name), ctx);
+    announce(m, module_path(o->name), ctx);
     __atomic_store_n(&m->state, M_LIVE, __ATOMIC_RELEASE);
     return m;
 }
@@ -353,7 +353,7 @@ bool uw_module_find(uint64_t address, struct uw_cfi *cfi, uint32_t *id, void *ct
         }
     }
     if (!m) {
-        m = enter(&o, ctx);
+        m = enter_module(&o, ctx);
         if (m)
             __atomic_store_n(&m->checked_generation,
                              __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE), __ATOMIC_RELAXED);
@@ -362,7 +362,7 @@ bool uw_module_find(uint64_t address, struct uw_cfi *cfi, uint32_t *id, void *ct
         unsigned phs = 0;
         const Elf64_Phdr *ph = headers(&o, &phs);
         cfi->hdr = o.hdr;
-        segment_of(&o, ph, phs, (uint64_t)o.hdr, cfi);
+        find_segment(&o, ph, phs, (uint64_t)o.hdr, cfi);
         *id = 0;
         return true;
     }
@@ -413,12 +413,12 @@ static int enter_from_headers(struct dl_phdr_info *info, size_t size, void *data
             o.hdr = (const uint8_t *)lo;
         }
     }
-    struct module *m = o.start < o.end ? claim() : 0;
+    struct module *m = o.start < o.end ? claim_module() : 0;
     if (m) {
         uint32_t id = m->id;
-        describe(&o, m);
+        describe_module(&o, m);
         m->id = id;
-        m->name = path_of(o.name);
+        m->name = module_path(o.name);
         m->state = M_QUIET;
     }
     return 0;

@@ -53,19 +53,19 @@ struct memory {
 
 static struct table *now; /* in use */
 
-static uint32_t bits_of(unsigned table)
+static uint32_t rules_bits(unsigned table)
 {
     uint32_t bits = FIRST_BITS + table * STEP_BITS;
     return bits < LAST_BITS ? bits : LAST_BITS;
 }
 
-static size_t slots_of(unsigned table) { return (size_t)LINE << bits_of(table); }
+static size_t rules_slots(unsigned table) { return (size_t)LINE << rules_bits(table); }
 
 static size_t memory_bytes(void)
 {
     size_t slots = 0;
     for (unsigned i = 0; i < TABLES; i++)
-        slots += slots_of(i);
+        slots += rules_slots(i);
     return ((sizeof(struct memory) + 63) & ~(size_t)63) + slots * sizeof(uint64_t);
 }
 
@@ -76,8 +76,9 @@ static struct table *memory_new(uint32_t first)
         return 0;
     uint64_t *slot = (uint64_t *)((uint8_t *)m + ((sizeof *m + 63) & ~(size_t)63));
     for (unsigned i = 0; i < TABLES; i++) {
-        m->table[i] = (struct table){slot, m->record, m, ARCH_ADDRESS_BITS - bits_of(i), first, 0};
-        slot += slots_of(i);
+        m->table[i] =
+            (struct table){slot, m->record, m, ARCH_ADDRESS_BITS - rules_bits(i), first, 0};
+        slot += rules_slots(i);
     }
     return m->table;
 }
@@ -90,8 +91,11 @@ int uw_rules_init(void)
 }
 
 /* An odd factor: no two addresses have the same hash. */
-UW_INLINE uint64_t hash(uint64_t address) { return address * 0x9e3779b97f4a7c15 & ADDRESS_MASK; }
-UW_INLINE uint64_t *line_of(const struct table *t, uint64_t h)
+UW_INLINE uint64_t hash_rule_address(uint64_t address)
+{
+    return address * 0x9e3779b97f4a7c15 & ADDRESS_MASK;
+}
+UW_INLINE uint64_t *rules_line(const struct table *t, uint64_t h)
 {
     return &t->slot[(h >> t->shift) * LINE];
 }
@@ -102,9 +106,10 @@ UW_INLINE uint64_t rest_of(const struct table *t, uint64_t h)
 
 /* Writes the entry into its line. With `only_free`, not over another one. False: the line is full.
  */
-static bool put(struct table *t, uint64_t h, uint64_t number, uint32_t generation, bool only_free)
+static bool put_rule(struct table *t, uint64_t h, uint64_t number, uint32_t generation,
+                     bool only_free)
 {
-    uint64_t *line = line_of(t, h), rest = rest_of(t, h), slot = rest << NUMBER_BITS | number;
+    uint64_t *line = rules_line(t, h), rest = rest_of(t, h), slot = rest << NUMBER_BITS | number;
     for (unsigned i = 0; i < LINE; i++) {
         uint64_t *at = &line[(rest + i) % LINE], there = __atomic_load_n(at, __ATOMIC_ACQUIRE);
         const bool same = there && there >> NUMBER_BITS == rest;
@@ -124,7 +129,7 @@ static bool put(struct table *t, uint64_t h, uint64_t number, uint32_t generatio
 }
 
 /* The next table is made of t, and used from then on; by two threads at once, too. */
-static struct table *grow(struct table *t, uint32_t generation)
+static struct table *grow_rules(struct table *t, uint32_t generation)
 {
     struct table *to = t + 1;
     if (to == t->of->table + TABLES)
@@ -132,7 +137,7 @@ static struct table *grow(struct table *t, uint32_t generation)
     for (uint64_t i = 0; i < (uint64_t)LINE << (ARCH_ADDRESS_BITS - t->shift); i++) {
         uint64_t slot = __atomic_load_n(&t->slot[i], __ATOMIC_ACQUIRE), number = slot & NUMBER_MASK;
         if (number && t->record[number].generation == generation)
-            put(to, i / LINE << t->shift | slot >> NUMBER_BITS, number, generation, true);
+            put_rule(to, i / LINE << t->shift | slot >> NUMBER_BITS, number, generation, true);
     }
     struct table *was = t;
     __atomic_compare_exchange_n(&now, &was, to, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
@@ -156,7 +161,7 @@ static void renew(struct table *t)
 }
 
 /* The number of a record; 0: there are no more. */
-static uint32_t number_of(struct memory *m, uw_rule rule, uint32_t module, uint32_t generation)
+static uint32_t rule_number(struct memory *m, uw_rule rule, uint32_t module, uint32_t generation)
 {
     const uint64_t h =
         (rule ^ (module | (uint64_t)generation << 32) * 0xd6e8feb86659fd93) * 0x9e3779b97f4a7c15;
@@ -176,25 +181,25 @@ static uint32_t number_of(struct memory *m, uw_rule rule, uint32_t module, uint3
 }
 
 /* Returns the record's number among all there ever were. */
-static uint32_t add(uint64_t address, uw_rule rule, uint32_t module, uint32_t generation)
+static uint32_t add_rule(uint64_t address, uw_rule rule, uint32_t module, uint32_t generation)
 {
     struct table *t = __atomic_load_n(&now, __ATOMIC_ACQUIRE);
-    const uint32_t number = number_of(t->of, rule, module, generation), first = t->first;
+    const uint32_t number = rule_number(t->of, rule, module, generation), first = t->first;
     if (UW_UNLIKELY(!number)) {
         renew(t);
         return UW_RECORD_NONE;
     }
     const uint32_t slots = LINE << (ARCH_ADDRESS_BITS - t->shift);
     if (__atomic_load_n(&t->used, __ATOMIC_RELAXED) > slots / 2)
-        t = grow(t, generation);
-    if (!put(t, hash(address), number, generation, false) && t->used > slots / 4)
-        grow(t, generation);
+        t = grow_rules(t, generation);
+    if (!put_rule(t, hash_rule_address(address), number, generation, false) && t->used > slots / 4)
+        grow_rules(t, generation);
     return first + number;
 }
 
 void uw_rules_put(uint64_t address, uw_rule rule)
 {
-    add(address, rule, 0, __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE));
+    add_rule(address, rule, 0, __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE));
 }
 
 /* For a return address that no table covers: a coroutine's bottom was put there by hand, to
@@ -216,13 +221,13 @@ static __attribute__((noinline)) struct uw_found read_tables(uint64_t address,
     uw_rule rule = uw_cfi_rule(&cfi, address, module, memo);
     if (rule == UW_RULE_UNCOVERED && only_ends(address + 1))
         rule = uw_rule_make(UW_CFA_RSP, 0, UW_RBP_SAME, 0, UW_RA_END, 0, false);
-    return (struct uw_found){rule, module, add(address, rule, module, generation)};
+    return (struct uw_found){rule, module, add_rule(address, rule, module, generation)};
 }
 
 struct uw_found uw_rules_get(uint64_t address, struct uw_cfi_memo *memo, void *ctx)
 {
     const struct table *t = __atomic_load_n(&now, __ATOMIC_ACQUIRE);
-    const uint64_t h = hash(address), rest = rest_of(t, h), *line = line_of(t, h);
+    const uint64_t h = hash_rule_address(address), rest = rest_of(t, h), *line = rules_line(t, h);
     const uint32_t generation = __atomic_load_n(&uw_generation, __ATOMIC_RELAXED);
     for (uint64_t i = rest; i < rest + LINE; i++) {
         const uint64_t slot = __atomic_load_n(&line[i % LINE], __ATOMIC_ACQUIRE);

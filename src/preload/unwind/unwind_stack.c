@@ -29,7 +29,7 @@ int unwind_init(void *dl_find_object, void *stack_end)
     return 0;
 }
 
-static void flush(struct unwind_thread *t)
+static void flush_prefixes(struct unwind_thread *t)
 {
     t->generation = __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE);
     t->frames = 0;
@@ -50,13 +50,13 @@ struct unwind_thread *unwind_thread_new(void)
     struct unwind_thread *t = (struct unwind_thread *)p;
     t->ring = p + head;
     uw_thread_place(t, p + head + RING_BYTES, FRAMES_FIRST);
-    flush(t);
+    flush_prefixes(t);
     return t;
 }
 
 void unwind_thread_reset(struct unwind_thread *t)
 {
-    flush(t);
+    flush_prefixes(t);
     t->own = (struct uw_region){0, 0};
 }
 
@@ -157,8 +157,8 @@ static unsigned node_flags(uint64_t pc)
 
 /* Appends the words that were read to get from step s to the frame outside it. Returns whether rbp
  * of s matters. outer_pc: 0 when 0 was read. */
-UW_INLINE bool words_of(struct unwind_thread *t, const struct step *s, uint64_t outer_pc,
-                        uint64_t cfa, uint64_t outer_rbp, bool outer_rbp_matters, uint64_t *n)
+UW_INLINE bool append_words(struct unwind_thread *t, const struct step *s, uint64_t outer_pc,
+                            uint64_t cfa, uint64_t outer_rbp, bool outer_rbp_matters, uint64_t *n)
 {
 #define WORD(from, is)                                                                             \
     do {                                                                                           \
@@ -210,7 +210,7 @@ static uint64_t cfa_of(const struct step *s)
     }
 }
 
-UW_INLINE struct uw_named name_of(const struct step *s, uint64_t outer_hash)
+UW_INLINE struct uw_named step_name(const struct step *s, uint64_t outer_hash)
 {
     const uint64_t key = UW_LIKELY(s->pc < ARCH_ADDRESS_END)
                              ? uw_key(s->pc, s->module, 0)
@@ -229,7 +229,7 @@ static uint32_t name_each(struct unwind_thread *t, uint32_t base, uint32_t n, vo
     }
     while (n--) {
         const bool outermost = !pair[0].node;
-        pair[1] = name_of(&t->step[n], pair[0].hash);
+        pair[1] = step_name(&t->step[n], pair[0].hash);
         if (!uw_trie_name(outermost ? pair + 1 : pair, outermost ? 1 : 2, false, ctx))
             return 0;
         pair[0] = pair[1];
@@ -269,14 +269,15 @@ static void begin_anew(struct unwind_thread *t, const struct walk *w, uint32_t *
 }
 
 /* Appends step s to the prefix cache. */
-UW_INLINE void append(struct unwind_thread *t, const struct step *s, struct outer *o, bool remember)
+UW_INLINE void append_step(struct unwind_thread *t, const struct step *s, struct outer *o,
+                           bool remember)
 {
-    const struct uw_named name = name_of(s, o->hash);
+    const struct uw_named name = step_name(s, o->hash);
     t->name[t->frames] = name;
     o->hash = name.hash;
     if (UW_LIKELY(remember)) {
         if (o->there)
-            o->rbp_matters = words_of(t, s, o->pc, o->sp, o->rbp, o->rbp_matters, &o->words);
+            o->rbp_matters = append_words(t, s, o->pc, o->sp, o->rbp, o->rbp_matters, &o->words);
         t->frame[t->frames] = (struct frame){
             s->pc, s->sp, s->rbp, (uint32_t)o->words | (o->rbp_matters ? RBP_MATTERS : 0)};
         o->pc = s->pc & PC_BITS;
@@ -316,7 +317,7 @@ static uint32_t name_steps(struct unwind_thread *t, const struct walk *w, void *
         return name_each(t, base, n, ctx);
     }
     while (n--)
-        append(t, &t->step[n], &o, remember);
+        append_step(t, &t->step[n], &o, remember);
     const uint32_t frames = t->frames;
     if (UW_UNLIKELY(!frames))
         return 0;
@@ -345,7 +346,7 @@ static ARCH_ALIGNS_STACK uint32_t stack_slow(struct unwind_thread *t, uint64_t s
         return 0;
     const bool back = arch_forwards();
     if (t->generation != __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE))
-        flush(t);
+        flush_prefixes(t);
     struct walk w = {.sp = sp, .guess = t->guess, .own = true, .plain = true};
     if (uw_region_own(&t->own, sp, t->asked)) {
         w.region = t->own;

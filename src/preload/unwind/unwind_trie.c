@@ -58,15 +58,15 @@ static struct {
     struct segment *first_block[POINTERS];
 } trie;
 
-static uint32_t bits_of(const struct table *t)
+static uint32_t trie_bits(const struct table *t)
 {
     uint64_t i = (uint64_t)(t - trie.table), bits = FIRST_BITS + i + (i < SMALL ? i : SMALL - 1);
     return bits < LAST_BITS ? (uint32_t)bits : LAST_BITS;
 }
-static size_t bytes_of(const struct table *t) { return sizeof(uint64_t) << bits_of(t); }
+static size_t trie_bytes(const struct table *t) { return sizeof(uint64_t) << trie_bits(t); }
 
 /* Of a table that may be the newest: ordered by the load of that. */
-static uint64_t *slots_of(const struct table *t)
+static uint64_t *trie_slots(const struct table *t)
 {
     return __atomic_load_n(&t->slots, __ATOMIC_RELAXED);
 }
@@ -79,22 +79,22 @@ static uint64_t mask_of(const struct table *t) { return 0xffffffffu >> shift_of(
 /* Several threads may do so at once. */
 static void table_begin(struct table *t)
 {
-    __atomic_store_n(&t->shift, 32 - bits_of(t), __ATOMIC_RELAXED);
-    __atomic_store_n(&t->limit, (2u << bits_of(t)) / 3, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->shift, 32 - trie_bits(t), __ATOMIC_RELAXED);
+    __atomic_store_n(&t->limit, (2u << trie_bits(t)) / 3, __ATOMIC_RELAXED);
 }
 
 int uw_trie_init(void)
 {
     size_t bytes = sizeof(struct segment);
     for (unsigned i = 0; i < SMALL; i++)
-        bytes += bytes_of(&trie.table[i]);
+        bytes += trie_bytes(&trie.table[i]);
     uint8_t *p = unwind_host_map(bytes); /* touched as it is used */
     if (!p)
         return -1;
     for (unsigned i = 0; i < SMALL; i++) {
         table_begin(&trie.table[i]);
         trie.table[i].slots = (uint64_t *)p;
-        p += bytes_of(&trie.table[i]);
+        p += trie_bytes(&trie.table[i]);
     }
     trie.block[0] = trie.first_block;
     trie.first_block[0] = (struct segment *)p;
@@ -106,7 +106,7 @@ int uw_trie_init(void)
 /* ---- nodes ---- */
 
 /* Memory that `*place` points to from now on, or already. NULL: refused. */
-static void *have(void **place, size_t bytes)
+static void *have_trie_memory(void **place, size_t bytes)
 {
     void *there = __atomic_load_n(place, __ATOMIC_ACQUIRE);
     if (UW_LIKELY(there != 0))
@@ -120,33 +120,33 @@ static void *have(void **place, size_t bytes)
     return fresh;
 }
 
-UW_INLINE struct segment **place_of(uint32_t id)
+UW_INLINE struct segment **trie_place(uint32_t id)
 {
     struct segment **block =
         __atomic_load_n(&trie.block[(id >> SEGMENT_BITS) / POINTERS], __ATOMIC_ACQUIRE);
     return UW_LIKELY(block != 0) ? &block[(id >> SEGMENT_BITS) % POINTERS] : 0;
 }
 
-UW_INLINE struct segment *segment_of(uint32_t id)
+UW_INLINE struct segment *trie_segment(uint32_t id)
 {
-    struct segment **place = place_of(id);
+    struct segment **place = trie_place(id);
     return UW_LIKELY(place != 0) ? __atomic_load_n(place, __ATOMIC_ACQUIRE) : 0;
 }
 
 struct uw_node *uw_trie_node(uint32_t id)
 {
-    struct segment *s = segment_of(id);
+    struct segment *s = trie_segment(id);
     return UW_LIKELY(s != 0) ? &s->node[id % SEGMENT_NODES] : 0;
 }
 
 uint32_t uw_trie_follow(uint32_t last, uint32_t id)
 {
-    struct segment *s = last ? segment_of(last) : 0;
+    struct segment *s = last ? trie_segment(last) : 0;
     if (s && __atomic_load_n(&s->next[last % SEGMENT_NODES], __ATOMIC_RELAXED) != id)
         __atomic_store_n(&s->next[last % SEGMENT_NODES], id, __ATOMIC_RELAXED);
-    s = segment_of(id);
+    s = trie_segment(id);
     const uint32_t next = s ? __atomic_load_n(&s->next[id % SEGMENT_NODES], __ATOMIC_RELAXED) : 0;
-    if (next && (s = segment_of(next)) != 0) {
+    if (next && (s = trie_segment(next)) != 0) {
         __builtin_prefetch(&s->node[next % SEGMENT_NODES]);
         __builtin_prefetch(&s->next[next % SEGMENT_NODES]);
     }
@@ -157,8 +157,8 @@ uint32_t uw_trie_follow(uint32_t last, uint32_t id)
 static struct segment *segment_new(uint32_t id)
 {
     struct segment ***block = &trie.block[(id >> SEGMENT_BITS) / POINTERS];
-    return have((void **)block, POINTERS * sizeof **block)
-               ? have((void **)place_of(id), sizeof(struct segment))
+    return have_trie_memory((void **)block, POINTERS * sizeof **block)
+               ? have_trie_memory((void **)trie_place(id), sizeof(struct segment))
                : 0;
 }
 
@@ -166,7 +166,7 @@ static struct segment *segment_new(uint32_t id)
 static void nodes_give(uint32_t from, uint32_t to)
 {
     for (uint32_t n = from >> SEGMENT_BITS; n < to >> SEGMENT_BITS; n++) {
-        struct segment *s = segment_of(n << SEGMENT_BITS);
+        struct segment *s = trie_segment(n << SEGMENT_BITS);
         if (s)
             sys_madvise(s, sizeof *s, MADV_DONTNEED);
     }
@@ -198,9 +198,9 @@ static bool is_stack(struct uw_named *f, uint32_t n, bool cut, uint32_t id)
 }
 
 /* Looks for the innermost of n frames in one table. */
-static bool find_in(const struct table *t, struct uw_named *f, uint32_t n, bool cut)
+static bool find_in_table(const struct table *t, struct uw_named *f, uint32_t n, bool cut)
 {
-    const uint64_t *slots = slots_of(t), mask = mask_of(t), tag = f[n - 1].hash >> 32;
+    const uint64_t *slots = trie_slots(t), mask = mask_of(t), tag = f[n - 1].hash >> 32;
     for (uint64_t i = tag >> shift_of(t), end = i + PROBES; i < end; i++) {
         uint64_t slot = __atomic_load_n(&slots[i & mask], __ATOMIC_ACQUIRE);
         if (!slot)
@@ -211,12 +211,12 @@ static bool find_in(const struct table *t, struct uw_named *f, uint32_t n, bool 
     return false;
 }
 
-static bool find(struct uw_named *f, uint32_t n, bool cut)
+static bool find_named(struct uw_named *f, uint32_t n, bool cut)
 {
     struct table *newest = __atomic_load_n(&trie.newest, __ATOMIC_ACQUIRE),
                  *oldest = __atomic_load_n(&trie.oldest, __ATOMIC_ACQUIRE);
     for (struct table *t = newest; t >= oldest; t--)
-        if (find_in(t, f, n, cut))
+        if (find_in_table(t, f, n, cut))
             return true;
     return false;
 }
@@ -224,9 +224,9 @@ static bool find(struct uw_named *f, uint32_t n, bool cut)
 /* ---- adding ---- */
 
 /* Puts the slot into a table, once. False: the slots where it belongs are taken. */
-static bool put(struct table *t, uint64_t slot)
+static bool put_trie_slot(struct table *t, uint64_t slot)
 {
-    uint64_t *slots = slots_of(t);
+    uint64_t *slots = trie_slots(t);
     const uint64_t mask = mask_of(t);
     for (uint64_t i = slot >> 32 >> shift_of(t), end = i + PROBES; i < end; i++) {
         uint64_t *at = &slots[i & mask], there = __atomic_load_n(at, __ATOMIC_RELAXED);
@@ -246,13 +246,13 @@ static bool put(struct table *t, uint64_t slot)
 static void move_all(struct table *to)
 {
     struct table *from = __atomic_load_n(&trie.oldest, __ATOMIC_ACQUIRE);
-    bool larger = bits_of(to) > bits_of(to - 1);
+    bool larger = trie_bits(to) > trie_bits(to - 1);
     for (struct table *t = from; larger && t < to; t++) {
-        const uint64_t *slots = slots_of(t);
-        for (uint64_t i = 0; i < (uint64_t)1 << bits_of(t); i++) {
+        const uint64_t *slots = trie_slots(t);
+        for (uint64_t i = 0; i < (uint64_t)1 << trie_bits(t); i++) {
             uint64_t slot = __atomic_load_n(&slots[i], __ATOMIC_ACQUIRE);
             if (slot)
-                put(to, slot);
+                put_trie_slot(to, slot);
         }
     }
     while (from < to && !__atomic_compare_exchange_n(&trie.oldest, &from, to, false,
@@ -261,8 +261,8 @@ static void move_all(struct table *to)
     if (from < to && !larger)
         nodes_give(from->first_id, to->first_id);
     for (; from < to; from++)
-        if (bytes_of(from) >= WORTH)
-            sys_madvise(slots_of(from), bytes_of(from), MADV_DONTNEED);
+        if (trie_bytes(from) >= WORTH)
+            sys_madvise(trie_slots(from), trie_bytes(from), MADV_DONTNEED);
 }
 
 /* The newest table, which is followed by another one when two thirds of it are full, or with
@@ -278,9 +278,9 @@ static struct table *with_room(bool full)
     if (next == trie.table + TABLES)
         return 0;
     table_begin(next);
-    if (!have((void **)&next->slots, bytes_of(next)))
+    if (!have_trie_memory((void **)&next->slots, trie_bytes(next)))
         return used / 5 < limit / 4 ? t : 0;
-    if (bits_of(next) == bits_of(t))
+    if (trie_bits(next) == trie_bits(t))
         __atomic_store_n(&next->first_id, __atomic_load_n(&trie.last_id, __ATOMIC_RELAXED),
                          __ATOMIC_RELAXED);
     if (__atomic_compare_exchange_n(&trie.newest, &t, next, false, __ATOMIC_ACQ_REL,
@@ -290,7 +290,7 @@ static struct table *with_room(bool full)
 }
 
 /* A node for f below `parent`; 0: no memory, or no more ids. */
-static uint32_t make(const struct uw_named *f, uint32_t parent, bool cut, void *ctx)
+static uint32_t make_trie_node(const struct uw_named *f, uint32_t parent, bool cut, void *ctx)
 {
     /* An id never means two nodes: without one, the call has no stack. */
     uint32_t id = __atomic_load_n(&trie.last_id, __ATOMIC_RELAXED) + 1;
@@ -305,8 +305,8 @@ static uint32_t make(const struct uw_named *f, uint32_t parent, bool cut, void *
     unwind_host_node(ctx, id, parent, uw_key_pc(f->key), f->module,
                      uw_key_flags(f->key) | (cut ? MLW_NODE_TRUNCATED : 0));
     const uint64_t slot = (f->hash & ~(uint64_t)0xffffffff) | id;
-    if (UW_LIKELY(s != 0) && !put(t, slot) && (t = with_room(true)) != 0)
-        put(t, slot);
+    if (UW_LIKELY(s != 0) && !put_trie_slot(t, slot) && (t = with_room(true)) != 0)
+        put_trie_slot(t, slot);
     return id;
 }
 
@@ -315,10 +315,11 @@ uint32_t uw_trie_name(struct uw_named *f, uint32_t n, bool cut, void *ctx)
     uint32_t known = n;
     if (UW_UNLIKELY(!__atomic_load_n(&trie.newest, __ATOMIC_ACQUIRE)))
         return 0;
-    while (known && !f[known - 1].node && !find(f, known, cut))
+    while (known && !f[known - 1].node && !find_named(f, known, cut))
         known--;
     for (; known < n; known++) {
-        f[known].node = make(&f[known], known ? f[known - 1].node : 0, cut && !known, ctx);
+        f[known].node =
+            make_trie_node(&f[known], known ? f[known - 1].node : 0, cut && !known, ctx);
         if (UW_UNLIKELY(!f[known].node))
             return 0;
     }
@@ -328,10 +329,10 @@ uint32_t uw_trie_name(struct uw_named *f, uint32_t n, bool cut, void *ctx)
 void uw_trie_forget(void)
 {
     for (uint32_t i = 0; i < TABLES && trie.table[i].slots; i++)
-        unwind_host_unmap(trie.table[i].slots, bytes_of(&trie.table[i]));
+        unwind_host_unmap(trie.table[i].slots, trie_bytes(&trie.table[i]));
     for (uint32_t n = 0; n <= trie.last_id >> SEGMENT_BITS; n++)
-        if (segment_of(n << SEGMENT_BITS))
-            unwind_host_unmap(segment_of(n << SEGMENT_BITS), sizeof(struct segment));
+        if (trie_segment(n << SEGMENT_BITS))
+            unwind_host_unmap(trie_segment(n << SEGMENT_BITS), sizeof(struct segment));
     for (uint32_t i = 1; i < sizeof trie.block / sizeof *trie.block && trie.block[i]; i++)
         unwind_host_unmap(trie.block[i], POINTERS * sizeof *trie.block[i]);
     __builtin_memset(&trie, 0, sizeof trie);

@@ -103,7 +103,7 @@ static void probes_sample(const struct sample *s, uint64_t address)
         PROBE3(MALLOW_USDT_OTEL, "alloc", otel_alloc_semaphore, address, s->size, s->weight);
 }
 
-static void dropped(uint64_t weight)
+static void count_dropped(uint64_t weight)
 {
     count(&watcher.segment->counters.dropped_full, 1);
     count(&watcher.segment->counters.dropped_weight, weight);
@@ -138,7 +138,7 @@ void calls_enter(void *p, const struct call *c)
     calls_end(p, MLW_WATCH_FREE, 0, 0, 0); /* if it was freed by a call that got past us */
     const uint32_t index = tables_take_sample();
     if (index == NO_INDEX) {
-        dropped(draw_weight(c->size, c->period));
+        count_dropped(draw_weight(c->size, c->period));
         return;
     }
     calls_fill(index, (uint64_t)p, NO_INDEX, c);
@@ -146,7 +146,7 @@ void calls_enter(void *p, const struct call *c)
         return;
     struct sample *s = tables_sample(index);
     uint64_t address = (uint64_t)p;
-    dropped(s->weight);
+    count_dropped(s->weight);
     if (__atomic_compare_exchange_n(&s->address, &address, 0, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_RELAXED))
         calls_taken(index, s, p, MLW_WATCH_FREE, 0, 0, 0);
@@ -182,14 +182,14 @@ void *watch_calloc(size_t n, size_t size, uint64_t sp, uint64_t bp)
 }
 
 /* A call that is not looked at has borrowed nothing: else `left` would not run out again. */
-static void give_back(uint64_t size) { watch_thread.left += size; }
+static void give_back_bytes(uint64_t size) { watch_thread.left += size; }
 
 static bool power_of_two(uint64_t v) { return v && !(v & (v - 1)); }
 
 void *watch_aligned_alloc(size_t align, size_t size, uint64_t sp, uint64_t bp)
 {
     if (!power_of_two(align)) { /* the allocator's to refuse, or to round */
-        give_back(size);
+        give_back_bytes(size);
         return next.aligned_alloc(align, size);
     }
     MADE(size, align, false, next.aligned_alloc(align, size));
@@ -198,7 +198,7 @@ void *watch_aligned_alloc(size_t align, size_t size, uint64_t sp, uint64_t bp)
 void *watch_memalign(size_t align, size_t size, uint64_t sp, uint64_t bp)
 {
     if (!power_of_two(align)) {
-        give_back(size);
+        give_back_bytes(size);
         return next.memalign(align, size);
     }
     MADE(size, align, false, next.memalign(align, size));
@@ -227,7 +227,7 @@ int watch_posix_memalign(void **to, size_t align, size_t size, uint64_t sp, uint
 {
     struct call c = {.size = size, .align = align, .sp = sp, .bp = bp};
     if (!power_of_two(align) || align < sizeof(void *)) {
-        give_back(size);
+        give_back_bytes(size);
         return next.posix_memalign(to, align, size); /* fails as it should */
     }
     const bool yes = call_hit(&c);

@@ -87,7 +87,7 @@ static bool starves(const struct sock_fprog *program)
     return !sandbox_harmless(program, SYS_brk, brk) || !sandbox_harmless(program, SYS_mmap, map);
 }
 
-static void prepare(void)
+static void prepare_confinement(void)
 {
     segment_touch(watcher.segment, watcher.plan.bytes);
     stack_prepare();
@@ -103,7 +103,7 @@ void guest_confine(const struct sock_fprog *program)
     if (!watch_ready())
         return;
     if (!sys_closed)
-        prepare();
+        prepare_confinement();
     watch_trouble(MLW_WATCH_SANDBOXED);
     watcher.starved |= guard_range.bytes && !guard_is_armed() && starves(program);
     if (!program) /* strict mode takes the time stamp counter away, too */

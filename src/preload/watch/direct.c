@@ -26,7 +26,7 @@ extern const struct entry entries_first[] HIDDEN, entries_end[] HIDDEN;
 
 #define PLACE(field) ((uint8_t *)(uintptr_t) & (field) + (field))
 
-static bool fits(int64_t v) { return v == (int32_t)v; }
+static bool fits_displacement(int64_t v) { return v == (int32_t)v; }
 
 /* What a place is filled with; for one that is relative, what it leads to. */
 static uint64_t value_of(enum arch_fix kind, const struct entry *e)
@@ -57,7 +57,7 @@ static void write_entry(const struct entry *e)
         int64_t v = (int64_t)value_of(kind, e);
         if (kind == ARCH_FIX_TARGET || kind == ARCH_FIX_FILTER)
             v -= (int64_t)(at + f[0] + sizeof(int32_t));
-        if (!fits(v))
+        if (!fits_displacement(v))
             return;
         const int32_t word = (int32_t)v;
         memcpy(bytes + f[0], &word, kind == ARCH_FIX_SHIFT ? 1 : sizeof word);

@@ -26,7 +26,7 @@ static void copy_stack(struct mlw_watch_stack *to, const struct mlw_watch_stack 
         memset(to, 0, sizeof *to);
 }
 
-static void enter(const struct error_facts *f, uint64_t now)
+static void enter_error(const struct error_facts *f, uint64_t now)
 {
     uint64_t number = __atomic_fetch_add(&watcher.segment->next_error, 1, __ATOMIC_RELAXED);
     struct mlw_watch_error *e = &watcher.error[number % watcher.plan.errors];
@@ -59,7 +59,7 @@ struct text {
     char *at, *end;
 };
 
-static void put(struct text *t, const char *s)
+static void error_put(struct text *t, const char *s)
 {
     size_t n = strlen(s);
     if (n > (size_t)(t->end - t->at))
@@ -68,14 +68,14 @@ static void put(struct text *t, const char *s)
     t->at += n;
 }
 
-static void put_number(struct text *t, uint64_t v)
+static void error_put_number(struct text *t, uint64_t v)
 {
     char digits[24];
     *watch_decimal(digits, v) = 0;
-    put(t, digits);
+    error_put(t, digits);
 }
 
-static void put_hex(struct text *t, uint64_t v)
+static void error_put_hex(struct text *t, uint64_t v)
 {
     char digits[19] = "0x";
     unsigned n = 2, shift = 60;
@@ -87,99 +87,100 @@ static void put_hex(struct text *t, uint64_t v)
             break;
     }
     digits[n] = 0;
-    put(t, digits);
+    error_put(t, digits);
 }
 
-static void put_stack(struct text *t, const struct mlw_watch_stack *s)
+static void error_put_stack(struct text *t, const struct mlw_watch_stack *s)
 {
     for (uint32_t i = 0; s && i < s->frames; i++) {
         uint64_t bias, pc = MLW_WATCH_FRAME_PC(s->frame[i]);
         const char *path = stack_module(s->frame[i], &bias);
-        put(t, "    #");
-        put_number(t, i);
-        put(t, " ");
-        put_hex(t, pc);
+        error_put(t, "    #");
+        error_put_number(t, i);
+        error_put(t, " ");
+        error_put_hex(t, pc);
         if (path) {
-            put(t, " (");
-            put(t, path);
-            put(t, "+");
-            put_hex(t, pc - bias);
-            put(t, ")");
+            error_put(t, " (");
+            error_put(t, path);
+            error_put(t, "+");
+            error_put_hex(t, pc - bias);
+            error_put(t, ")");
         }
-        put(t, "\n");
+        error_put(t, "\n");
     }
     if (!s || !s->frames)
-        put(t, "    (its stack is not known any more)\n");
+        error_put(t, "    (its stack is not known any more)\n");
 }
 
-static void put_age(struct text *t, const char *what, uint32_t tid, uint64_t since, uint64_t now)
+static void error_put_age(struct text *t, const char *what, uint32_t tid, uint64_t since,
+                          uint64_t now)
 {
-    put(t, what);
-    put(t, " by thread ");
-    put_number(t, tid);
+    error_put(t, what);
+    error_put(t, " by thread ");
+    error_put_number(t, tid);
     if (since && now >= since) {
-        put(t, ", ");
-        put_number(t, (now - since) / 1000000);
-        put(t, " ms before");
+        error_put(t, ", ");
+        error_put_number(t, (now - since) / 1000000);
+        error_put(t, " ms before");
     }
-    put(t, ":\n");
+    error_put(t, ":\n");
 }
 
-static void put_place(struct text *t, const struct error_facts *f)
+static void error_put_place(struct text *t, const struct error_facts *f)
 {
     int64_t offset = (int64_t)(f->access_address - f->address);
     uint64_t size = f->size;
     if (!(f->flags & MLW_WATCH_ERROR_BLOCK)) {
-        put(t, "  no sampled block begins there\n");
+        error_put(t, "  no sampled block begins there\n");
         return;
     }
-    put(t, "  ");
-    put_number(t, (uint64_t)(offset < 0                 ? -offset
-                             : (uint64_t)offset >= size ? offset - (int64_t)size
-                                                        : offset));
-    put(t, offset < 0                 ? " bytes before"
-           : (uint64_t)offset >= size ? " bytes after"
-                                      : " bytes inside");
-    put(t, " a block of ");
-    put_number(t, size);
-    put(t, " bytes at ");
-    put_hex(t, f->address);
-    put(t, "\n");
+    error_put(t, "  ");
+    error_put_number(t, (uint64_t)(offset < 0                 ? -offset
+                                   : (uint64_t)offset >= size ? offset - (int64_t)size
+                                                              : offset));
+    error_put(t, offset < 0                 ? " bytes before"
+                 : (uint64_t)offset >= size ? " bytes after"
+                                            : " bytes inside");
+    error_put(t, " a block of ");
+    error_put_number(t, size);
+    error_put(t, " bytes at ");
+    error_put_hex(t, f->address);
+    error_put(t, "\n");
 }
 
 static volatile uint32_t busy; /* with saying something */
 
 void error_after_fork(void) { busy = 0; }
 
-static void say(const struct error_facts *f, uint64_t now)
+static void say_error(const struct error_facts *f, uint64_t now)
 {
     static char buffer[TEXT_BYTES];
     struct text t = {buffer, buffer + sizeof buffer};
     if (watch_claim(&busy) == CLAIM_BUSY)
         return; /* another thread reports another error: that one is in the segment */
-    put(&t, "mallow: ");
-    put(&t, kinds[f->kind < sizeof kinds / sizeof *kinds ? f->kind : 0]);
-    put(&t, f->flags & MLW_WATCH_ERROR_AT_FREE  ? ", found when it was freed, at "
-            : f->flags & MLW_WATCH_ERROR_AT_END ? ", found when the program ended, at "
-            : f->flags & MLW_WATCH_ERROR_WRITE  ? ", write at "
-                                                : ", read at ");
-    put_hex(&t, f->access_address);
-    put(&t, ", process ");
-    put_number(&t, watcher.pid);
-    put(&t, "\n");
-    put_place(&t, f);
+    error_put(&t, "mallow: ");
+    error_put(&t, kinds[f->kind < sizeof kinds / sizeof *kinds ? f->kind : 0]);
+    error_put(&t, f->flags & MLW_WATCH_ERROR_AT_FREE  ? ", found when it was freed, at "
+                  : f->flags & MLW_WATCH_ERROR_AT_END ? ", found when the program ended, at "
+                  : f->flags & MLW_WATCH_ERROR_WRITE  ? ", write at "
+                                                      : ", read at ");
+    error_put_hex(&t, f->access_address);
+    error_put(&t, ", process ");
+    error_put_number(&t, watcher.pid);
+    error_put(&t, "\n");
+    error_put_place(&t, f);
     if (!(f->flags & MLW_WATCH_ERROR_AT_END)) {
-        put_age(&t, f->flags & MLW_WATCH_ERROR_AT_FREE ? "  this call" : "  accessed", watch_tid(),
-                0, now);
-        put_stack(&t, f->access);
+        error_put_age(&t, f->flags & MLW_WATCH_ERROR_AT_FREE ? "  this call" : "  accessed",
+                      watch_tid(), 0, now);
+        error_put_stack(&t, f->access);
     }
     if (f->flags & MLW_WATCH_ERROR_BLOCK) {
-        put_age(&t, "  allocated", f->allocated_tid, f->allocated_ns, now);
-        put_stack(&t, f->allocation);
+        error_put_age(&t, "  allocated", f->allocated_tid, f->allocated_ns, now);
+        error_put_stack(&t, f->allocation);
     }
     if (f->flags & MLW_WATCH_ERROR_FREED) {
-        put_age(&t, "  freed", f->freed_tid, f->freed_ns, now);
-        put_stack(&t, f->release);
+        error_put_age(&t, "  freed", f->freed_tid, f->freed_ns, now);
+        error_put_stack(&t, f->release);
     }
     watch_say(buffer, (size_t)(t.at - buffer));
     watch_disclaim(&busy);
@@ -191,12 +192,12 @@ void error_report(const struct error_facts *f)
         return;
     uint64_t now = guest_clock();
     count(&watcher.segment->counters.errors, 1);
-    enter(f, now);
+    enter_error(f, now);
     if (unlikely(mallow_error_semaphore))
         PROBE5(MALLOW_USDT_PROVIDER, "error", mallow_error_semaphore, f->kind, f->access_address,
                f->address, f->size, f->flags);
     if (!watch_has_reader())
-        say(f, now);
+        say_error(f, now);
 }
 
 bool error_is_fatal(void)

@@ -36,13 +36,13 @@ static sigaction_function *real_sigaction(void)
 
 static void on_fault(int signal_number, siginfo_t *info, void *context);
 
-static void keep(const struct sigaction *a)
+static void keep_action(const struct sigaction *a)
 {
     fault.action[(fault.turn + 1) & 1] = *a;
     __atomic_store_n(&fault.turn, fault.turn + 1, __ATOMIC_RELEASE);
 }
 
-static const struct sigaction *kept(void)
+static const struct sigaction *kept_action(void)
 {
     return &fault.action[__atomic_load_n(&fault.turn, __ATOMIC_ACQUIRE) & 1];
 }
@@ -112,7 +112,7 @@ ARCH_ALIGNS_STACK bool fault_install(void)
     int saved = errno;
     bool installed = real_sigaction() && !real_sigaction()(SIGSEGV, 0, &now);
     if (installed) {
-        keep(&now);
+        keep_action(&now);
         installed = !install(&now);
     }
     if (installed)
@@ -126,9 +126,9 @@ ARCH_ALIGNS_STACK bool fault_install(void)
 
 /* ---- the program's own action ---- */
 
-static ARCH_ALIGNS_STACK void go_on(int signal_number, siginfo_t *info, void *context)
+static ARCH_ALIGNS_STACK void pass_signal_on(int signal_number, siginfo_t *info, void *context)
 {
-    struct sigaction a = *kept(), usual;
+    struct sigaction a = *kept_action(), usual;
     bool by_the_kernel = info->si_code > 0;
     if (a.sa_handler == SIG_IGN && !by_the_kernel)
         return;
@@ -146,7 +146,7 @@ static ARCH_ALIGNS_STACK void go_on(int signal_number, siginfo_t *info, void *co
     if (a.sa_flags & SA_RESETHAND) {
         memset(&usual, 0, sizeof usual);
         usual.sa_handler = SIG_DFL;
-        keep(&usual);
+        keep_action(&usual);
     }
     if (a.sa_flags & SA_SIGINFO)
         a.sa_sigaction(signal_number, info, context);
@@ -156,8 +156,8 @@ static ARCH_ALIGNS_STACK void go_on(int signal_number, siginfo_t *info, void *co
 
 /* ---- ours ---- */
 
-static ARCH_ALIGNS_STACK void report(struct guard_slot *g, uint64_t at, const ucontext_t *context,
-                                     uint64_t sp, uint64_t bp)
+static ARCH_ALIGNS_STACK void report_fault(struct guard_slot *g, uint64_t at,
+                                           const ucontext_t *context, uint64_t sp, uint64_t bp)
 {
     struct mlw_watch_stack access;
     bool freed = g->state == GUARD_FREED;
@@ -201,7 +201,7 @@ static __attribute__((noinline)) bool is_ours(const siginfo_t *info, const ucont
     if (__atomic_compare_exchange_n(&g->reported, &no, 1, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_RELAXED) &&
         watch_ready())
-        report(g, at, context, sp, bp);
+        report_fault(g, at, context, sp, bp);
     return !error_is_fatal() && guard_open(at);
 }
 
@@ -211,21 +211,21 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
              bp = *(uint64_t *)__builtin_frame_address(0);
     int saved = errno;
     if (!is_ours(info, context, sp, bp))
-        go_on(signal_number, info, context);
+        pass_signal_on(signal_number, info, context);
     errno = saved;
 }
 
 /* ---- what the program asks for ---- */
 
 /* Of SIGSEGV, with our handler installed. */
-static ARCH_ALIGNS_STACK int ask(const struct sigaction *action, struct sigaction *old)
+static ARCH_ALIGNS_STACK int install_action(const struct sigaction *action, struct sigaction *old)
 {
-    struct sigaction before = *kept();
+    struct sigaction before = *kept_action();
     if (action) {
         struct sigaction asked = *action;
-        keep(&asked);
+        keep_action(&asked);
         if (install(&asked)) {
-            keep(&before);
+            keep_action(&before);
             return -1;
         }
     }
@@ -244,7 +244,7 @@ static void hide(struct sigaction *a)
 INTERPOSED(int, sigaction, int signal_number, const struct sigaction *action, struct sigaction *old)
 {
     if (unlikely(signal_number == SIGSEGV && fault.stage == 2))
-        return ask(action, old);
+        return install_action(action, old);
     const int r = real_sigaction()(signal_number, action, old);
     if (unlikely(signal_number == SIGABRT && !r && old && is_on_abort(old)))
         hide(old);
@@ -268,7 +268,7 @@ static ARCH_ALIGNS_STACK handler_function *by_signal(const char *name, int signa
     struct sigaction a = {.sa_handler = handler, .sa_flags = flags}, old;
     if (!(flags & SA_NODEFER))
         a.sa_mask.__val[0] |= 1ul << (signal_number - 1);
-    return ask(&a, &old) ? SIG_ERR : old.sa_handler;
+    return install_action(&a, &old) ? SIG_ERR : old.sa_handler;
 }
 
 INTERPOSED(handler_function *, signal, int n, handler_function *h)

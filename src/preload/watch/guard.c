@@ -91,7 +91,7 @@ static uint32_t dequeue(void)
 }
 
 /* Addresses without access, from a multiple of `bytes` on, a power of two; 0: refused. */
-static uint64_t reserve(uint64_t bytes)
+static uint64_t reserve_addresses(uint64_t bytes)
 {
     const uint64_t more = 2 * bytes;
     const long p = sys_mmap(0, more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -112,7 +112,7 @@ void guard_init(uint32_t slots)
         limit[0] = RLIM_INFINITY;
     while (slots && slots * SLOT_BYTES > limit[0] / PART) /* the program will want what it has */
         slots /= 2;
-    const uint64_t start = slots ? reserve(slots * SLOT_BYTES) : 0;
+    const uint64_t start = slots ? reserve_addresses(slots * SLOT_BYTES) : 0;
     uint8_t *p = start ? watch_map(slots * (sizeof *guard.slot + sizeof *guard.cell + 1)) : 0;
     if (!p) {
         if (start)
@@ -140,7 +140,7 @@ static uint64_t slot_start(const struct guard_slot *g)
     return guard.start + (uint64_t)(g - guard.slot) * SLOT_BYTES;
 }
 
-static void forget(struct guard_slot *g)
+static void forget_guard_slot(struct guard_slot *g)
 {
     if (g->state != GUARD_FREED)
         return;
@@ -152,14 +152,14 @@ static void forget(struct guard_slot *g)
 }
 
 /* A slot that the caller has, and that nothing is in: to the end of the queue, or away. */
-static void put_back(uint32_t slot)
+static void put_back_slot(uint32_t slot)
 {
     if (likely(!guard.retreated)) {
         enqueue(slot);
         return;
     }
     struct guard_slot *g = &guard.slot[slot];
-    forget(g);
+    forget_guard_slot(g);
     sys_munmap((void *)slot_start(g), SLOT_BYTES);
 }
 
@@ -173,7 +173,7 @@ void guard_retreat(void)
     for (unsigned busy = 0; busy < BUSY_MOST && guard.taken != guard.put;) {
         uint32_t slot = dequeue();
         if (slot != NO_INDEX)
-            put_back(slot);
+            put_back_slot(slot);
         else
             busy++; /* another thread puts one back just now */
     }
@@ -190,7 +190,7 @@ struct guard_slot *guard_slot(uint32_t index) { return &guard.slot[index]; }
 /* ---- access ---- */
 
 /* Whether a block may be made in the slot: its group is ready, or there are no groups. */
-static bool prepare(uint32_t slot)
+static bool prepare_slot(uint32_t slot)
 {
     volatile uint8_t *g = &guard.group[slot / GROUP];
     uint8_t no = 0;
@@ -243,10 +243,10 @@ static void close_slot(struct guard_slot *g)
 
 /* ---- blocks ---- */
 
-static void enter(void) { __atomic_fetch_add(&guard.inside, 1, __ATOMIC_SEQ_CST); }
-static void leave(void) { __atomic_fetch_sub(&guard.inside, 1, __ATOMIC_SEQ_CST); }
+static void enter_guard(void) { __atomic_fetch_add(&guard.inside, 1, __ATOMIC_SEQ_CST); }
+static void leave_guard(void) { __atomic_fetch_sub(&guard.inside, 1, __ATOMIC_SEQ_CST); }
 
-static struct guard_slot *take(uint64_t size, uint64_t align, bool front, bool zero)
+static struct guard_slot *take_guard_slot(uint64_t size, uint64_t align, bool front, bool zero)
 {
     if (guard.refused || ((sys_closed || guard.disarming) && !guard.disarmed))
         return 0;
@@ -254,11 +254,11 @@ static struct guard_slot *take(uint64_t size, uint64_t align, bool front, bool z
     if (slot == NO_INDEX)
         return 0;
     struct guard_slot *g = &guard.slot[slot];
-    if (unlikely(!prepare(slot))) { /* another thread is about to */
-        put_back(slot);
+    if (unlikely(!prepare_slot(slot))) { /* another thread is about to */
+        put_back_slot(slot);
         return 0;
     }
-    forget(g);
+    forget_guard_slot(g);
     if (g->reported) /* pages of it may have been opened since its last block was freed */
         close_slot(g);
     uint64_t start = slot_start(g), end = start + SLOT_BYTES - PAGE;
@@ -274,7 +274,7 @@ static struct guard_slot *take(uint64_t size, uint64_t align, bool front, bool z
     if (!open_pages(g->first, pages * PAGE)) {
         guard.refused = 1;
         watch_trouble(MLW_WATCH_NO_GUARD);
-        put_back(slot);
+        put_back_slot(slot);
         return 0;
     }
     memset((void *)g->first, PAD, g->address - g->first);
@@ -289,9 +289,9 @@ struct guard_slot *guard_take(uint64_t size, uint64_t align, bool front, bool ze
 {
     if (!guard.slots || size > ROOM || align > PAGE || guard.refused)
         return 0;
-    enter();
-    struct guard_slot *g = take(size, align, front, zero);
-    leave();
+    enter_guard();
+    struct guard_slot *g = take_guard_slot(size, align, front, zero);
+    leave_guard();
     return g;
 }
 
@@ -307,10 +307,10 @@ struct guard_slot *guard_find(uint64_t address)
 void guard_give(struct guard_slot *g)
 {
     __atomic_store_n(&g->state, GUARD_FREED, __ATOMIC_RELEASE);
-    enter();
+    enter_guard();
     close_slot(g);
-    leave();
-    put_back(guard_index(g));
+    leave_guard();
+    put_back_slot(guard_index(g));
 }
 
 static bool is_pad(const uint8_t *at, const uint8_t *end)

@@ -77,7 +77,7 @@ struct found {
 };
 
 /* False: the address is no business of ours. */
-static bool find(const void *p, struct found *f)
+static bool find_guarded(const void *p, struct found *f)
 {
     f->address = (uint64_t)p;
     f->guard = guard_find(f->address);
@@ -216,7 +216,8 @@ void guarded_after_fork(void)
 /* ---- its end ---- */
 
 /* False: it was ended by another thread at the same time. */
-static bool end(const struct found *f, uint32_t kind, uint64_t new_size, uint64_t sp, uint64_t bp)
+static bool end_guarded(const struct found *f, uint32_t kind, uint64_t new_size, uint64_t sp,
+                        uint64_t bp)
 {
     struct guard_slot *g = f->guard;
     uint64_t address = f->address;
@@ -244,9 +245,9 @@ bool guarded_release(void *p, uint64_t sp, uint64_t bp)
 {
     struct found f;
     watch_ready();
-    if (!find(p, &f))
+    if (!find_guarded(p, &f))
         return false;
-    if (unlikely(!f.s || !end(&f, MLW_WATCH_FREE, 0, sp, bp)) && !watcher.off)
+    if (unlikely(!f.s || !end_guarded(&f, MLW_WATCH_FREE, 0, sp, bp)) && !watcher.off)
         bad_free(&f, sp, bp);
     return true;
 }
@@ -254,7 +255,7 @@ bool guarded_release(void *p, uint64_t sp, uint64_t bp)
 bool guarded_usable(const void *p, size_t *bytes)
 {
     struct found f;
-    if (!find(p, &f))
+    if (!find_guarded(p, &f))
         return false;
     *bytes = f.s ? f.s->size : 0;
     return true;
@@ -264,11 +265,11 @@ bool guarded_usable(const void *p, size_t *bytes)
 
 static void end_resized(const struct found *f, uint64_t size, uint64_t sp, uint64_t bp)
 {
-    if (!end(f, MLW_WATCH_REALLOC, size, sp, bp))
+    if (!end_guarded(f, MLW_WATCH_REALLOC, size, sp, bp))
         bad_free(f, sp, bp);
 }
 
-static void *resize(const struct found *f, size_t size, uint64_t sp, uint64_t bp)
+static void *resize_guarded(const struct found *f, size_t size, uint64_t sp, uint64_t bp)
 {
     if (!f->s) {
         bad_free(f, sp, bp);
@@ -294,16 +295,16 @@ bool guarded_realloc(void *old, size_t size, uint64_t sp, uint64_t bp, void **re
 {
     struct found f;
     watch_ready();
-    if (!find(old, &f))
+    if (!find_guarded(old, &f))
         return false;
-    *result = resize(&f, size, sp, bp);
+    *result = resize_guarded(&f, size, sp, bp);
     return true;
 }
 
 void guarded_replaced(void *old, size_t size, uint64_t sp, uint64_t bp)
 {
     struct found f;
-    if (!find(old, &f))
+    if (!find_guarded(old, &f))
         return;
     if (f.s)
         end_resized(&f, size, sp, bp);
@@ -330,7 +331,7 @@ bool guarded_moves(watch_move *real, unsigned at, bool releases, uint64_t argume
     struct found f;
     void *copy = 0;
     watch_ready();
-    if (!find((void *)argument[at], &f))
+    if (!find_guarded((void *)argument[at], &f))
         return false;
     *result = 0;
     if (f.s && !(copy = copy_of(f.s, f.address)))

@@ -7,7 +7,7 @@
 #include "format/op.h"
 #include "watcher.h"
 
-static struct call call_of(size_t size, int flags, uint64_t sp, uint64_t bp)
+static struct call call_of_flags(size_t size, int flags, uint64_t sp, uint64_t bp)
 {
     return (struct call){.size = size,
                          .align = MLW_JEMALLOC_ALIGNMENT(flags),
@@ -30,7 +30,7 @@ static void *made(size_t size, int flags, struct call *c)
 
 void *watch_mallocx(size_t size, int flags, uint64_t sp, uint64_t bp)
 {
-    struct call c = call_of(size, flags, sp, bp);
+    struct call c = call_of_flags(size, flags, sp, bp);
     return made(size, flags, &c);
 }
 
@@ -47,7 +47,7 @@ static void *from_guarded(void *old, size_t have, size_t size, int flags, struct
 
 void *watch_rallocx(void *old, size_t size, int flags, uint64_t sp, uint64_t bp)
 {
-    struct call c = call_of(size, flags, sp, bp);
+    struct call c = call_of_flags(size, flags, sp, bp);
     size_t have;
     uint32_t index;
     c.flags = MLW_WATCH_SAMPLE_REALLOC;
@@ -74,7 +74,7 @@ size_t watch_xallocx(void *p, size_t size, size_t extra, int flags, uint64_t sp,
         return have;
     have = next.sallocx(p, 0);
     const size_t now = next.xallocx(p, size, extra, flags);
-    struct call c = call_of(now, flags, sp, bp);
+    struct call c = call_of_flags(now, flags, sp, bp);
     c.flags = MLW_WATCH_SAMPLE_REALLOC;
     if (now == have)
         return now;

@@ -17,7 +17,7 @@ struct directory_entry { /* as getdents64 gives it */
     char name[];
 };
 
-static const char *take_number(const char *s, uint64_t *v)
+static const char *take_name_number(const char *s, uint64_t *v)
 {
     const char *from = s;
     for (*v = 0; *s >= '0' && *s <= '9'; s++)
@@ -39,7 +39,7 @@ static bool is_own_file(int directory, const char *name)
 }
 
 /* PREFIX PID - CLOCK, of a process that is not there, nor in another namespace. */
-static bool is_left(int directory, const char *name, uint64_t *clock)
+static bool name_is_left(int directory, const char *name, uint64_t *clock)
 {
     static const char path[] = MLW_WATCH_FILE_PREFIX;
     const char *prefix = strrchr(path, '/') + 1;
@@ -47,8 +47,8 @@ static bool is_left(int directory, const char *name, uint64_t *clock)
     size_t n = strlen(prefix);
     if (strncmp(name, prefix, n) != 0)
         return false;
-    const char *s = take_number(name + n, &pid);
-    if (!s || *s != '-' || !(s = take_number(s + 1, clock)) || *s || !pid || pid > INT32_MAX)
+    const char *s = take_name_number(name + n, &pid);
+    if (!s || *s != '-' || !(s = take_name_number(s + 1, clock)) || *s || !pid || pid > INT32_MAX)
         return false;
     return sys_call(SYS_kill, (long)pid, 0, 0, 0, 0, 0) == -ESRCH && is_own_file(directory, name) &&
            !segment_is_held(directory, name);
@@ -70,7 +70,7 @@ void left_bound(void)
             const struct directory_entry *e =
                 (const struct directory_entry *)(const void *)((const char *)buffer + at);
             at += e->bytes;
-            if (!is_left((int)fd, e->name, &clock))
+            if (!name_is_left((int)fd, e->name, &clock))
                 continue;
             left++;
             if (clock < oldest && strlen(e->name) < sizeof name) {

@@ -31,9 +31,9 @@ void watch_say(const char *text, size_t n)
     guest_say(text, n);
 }
 
-static void say(const char *text) { watch_say(text, strlen(text)); }
+static void say_watch_line(const char *text) { watch_say(text, strlen(text)); }
 
-static bool alive(uint32_t pid)
+static bool process_is_alive(uint32_t pid)
 {
     long r = pid ? sys_call(SYS_kill, (long)pid, 0, 0, 0, 0, 0) : -ESRCH;
     return r == 0 || r == -EPERM;
@@ -41,8 +41,9 @@ static bool alive(uint32_t pid)
 
 bool watch_has_reader(void)
 {
-    return alive(__atomic_load_n(&watcher.segment->settings.reader_pid, __ATOMIC_RELAXED)) ||
-           alive(watcher.session_keeper) ||
+    return process_is_alive(
+               __atomic_load_n(&watcher.segment->settings.reader_pid, __ATOMIC_RELAXED)) ||
+           process_is_alive(watcher.session_keeper) ||
            (watcher.in_session && segment_is_held(AT_FDCWD, session));
 }
 
@@ -53,7 +54,7 @@ static void not_understood(const char *name)
     char line[160] = "mallow: ";
     strcpy(line + 8, name);
     strcpy(line + strlen(line), " is not understood: the default is used\n");
-    say(line);
+    say_watch_line(line);
     watch_trouble(MLW_WATCH_BAD_ENVIRONMENT);
 }
 
@@ -146,10 +147,10 @@ static void read_settings(struct mlw_watch_settings *to)
 
 /* ---- joining ---- */
 
-static void give_up(const char *why)
+static void give_up_watch(const char *why)
 {
     watcher.off = true;
-    say(why);
+    say_watch_line(why);
 }
 
 /* Every way of releasing a block is made to lead to us, or it is said why not. */
@@ -183,8 +184,8 @@ static void join_first(void)
         watcher.terminal_ino = st.st_ino;
     }
     if (sys_madvise(&watch_wiped, PAGE, MADV_WIPEONFORK)) {
-        give_up("mallow: MADV_WIPEONFORK is refused (Linux 4.14 has it): this process is not "
-                "watched\n");
+        give_up_watch("mallow: MADV_WIPEONFORK is refused (Linux 4.14 has it): this process is not "
+                      "watched\n");
         return;
     }
     lead();
@@ -198,7 +199,7 @@ static void join_first(void)
     watch_make_plan(watcher.memory);
     if (!tables_init(watcher.plan.samples, watcher.plan.sites) ||
         !held_init(watcher.plan.samples) || !watch_make_segment(&settings, session)) {
-        give_up("mallow: no memory to share with readers: this process is not watched\n");
+        give_up_watch("mallow: no memory to share with readers: this process is not watched\n");
         return;
     }
     if (!watcher.unguarded)
@@ -208,13 +209,13 @@ static void join_first(void)
     watcher.segment->range_end = guard_range.start + guard_range.bytes;
     if (!stack_init()) {
         segment_unlink();
-        give_up("mallow: no memory for stacks: this process is not watched\n");
+        give_up_watch("mallow: no memory for stacks: this process is not watched\n");
         return;
     }
     watch_go_live();
 }
 
-static void join_after_fork(void)
+static void watch_join_after_fork(void)
 {
     struct mlw_watch *old = watcher.segment;
     struct mlw_watch_settings settings = old->settings;
@@ -260,7 +261,7 @@ bool watch_wake(void)
             watcher.pid = (uint32_t)sys_getpid();
             join_first();
         } else if (!watcher.off) {
-            join_after_fork();
+            watch_join_after_fork();
         }
         __atomic_store_n(&watch_wiped.joined, 1, __ATOMIC_RELEASE);
     }

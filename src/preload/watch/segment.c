@@ -58,14 +58,14 @@ bool segment_touch(const void *p, size_t bytes)
     return true;
 }
 
-static char *put(char *to, const char *text)
+static char *put_segment_text(char *to, const char *text)
 {
     size_t n = strlen(text);
     memcpy(to, text, n + 1);
     return to + n;
 }
 
-static void name(char *to)
+static void make_segment_name(char *to)
 {
     to = watch_decimal(to, watcher.pid);
     *to++ = '-';
@@ -125,7 +125,7 @@ static void *make_named(uint64_t bytes)
 }
 
 /* In the session's directory, in /dev/shm, or without a name. */
-static void *make(uint64_t bytes, const char *session)
+static void *make_segment_file(uint64_t bytes, const char *session)
 {
     uint64_t limit[2];
     void *p = 0;
@@ -137,9 +137,9 @@ static void *make(uint64_t bytes, const char *session)
     if (files && session && session[0] == '/' && strlen(session) < sizeof segment.path - 64) {
         const char *last = strrchr(session, '/') + 1;
         size_t n = sizeof MLW_WATCH_SESSION_PREFIX - 1;
-        char *to = put(segment.path, session);
+        char *to = put_segment_text(segment.path, session);
         *to++ = '/';
-        name(to);
+        make_segment_name(to);
         p = make_named(bytes);
         watcher.in_session = p != 0;
         if (p && !strncmp(last, MLW_WATCH_SESSION_PREFIX, n))
@@ -149,7 +149,7 @@ static void *make(uint64_t bytes, const char *session)
     if (!p && files) {
         if (!watcher.hurried)
             left_bound();
-        name(put(segment.path, MLW_WATCH_FILE_PREFIX));
+        make_segment_name(put_segment_text(segment.path, MLW_WATCH_FILE_PREFIX));
         p = make_named(bytes);
     }
     if (!p && files)
@@ -180,7 +180,7 @@ struct mlw_watch *segment_make(const char *session)
     segment.path[0] = 0;
     segment.refused = 0;
     memset((void *)(uintptr_t)segment.there, 0, sizeof segment.there);
-    uint8_t *p = make(at, session);
+    uint8_t *p = make_segment_file(at, session);
     if (!p)
         return 0;
     if (!populate(p, at < CHUNK ? at : CHUNK)) {

@@ -137,7 +137,7 @@ uint32_t uw_trie_name(struct uw_named *f, uint32_t n, bool cut, void *ctx)
 }
 
 /* The frames of a node, innermost first. False: some of them are gone. */
-static bool spell(uint32_t id, unsigned skip, struct mlw_watch_stack *to)
+static bool spell_stack(uint32_t id, unsigned skip, struct mlw_watch_stack *to)
 {
     to->frames = to->flags = 0;
     while (id) {
@@ -304,19 +304,19 @@ static void caller_only(uint64_t sp, struct mlw_watch_stack *to)
 
 /* Takes the stack with a borrowed unwinder; 0: it could not be had, else the trie's id. first: the
  * id, when it has been asked for already. */
-static uint32_t take(unsigned at, uint64_t sp, uint64_t bp, unsigned skip, uint32_t first,
-                     struct mlw_watch_stack *to)
+static uint32_t take_borrowed_stack(unsigned at, uint64_t sp, uint64_t bp, unsigned skip,
+                                    uint32_t first, struct mlw_watch_stack *to)
 {
     for (unsigned attempt = 0; at < POOL && attempt < 3; attempt++) {
         uint32_t id = first && !attempt ? first : unwind_stack(pool[at].unwind, sp, bp, 0);
-        if (id && spell(id, skip, to) && to->frames)
+        if (id && spell_stack(id, skip, to) && to->frames)
             return id;
     }
     caller_only(sp, to);
     return 0;
 }
 
-static void give_back(unsigned at)
+static void give_back_unwinder(unsigned at)
 {
     if (at < POOL)
         watch_disclaim(&pool[at].busy);
@@ -325,8 +325,8 @@ static void give_back(unsigned at)
 void stack_take(uint64_t sp, uint64_t bp, unsigned skip, struct mlw_watch_stack *to)
 {
     unsigned at = borrow();
-    take(at, sp, bp, skip, 0, to);
-    give_back(at);
+    take_borrowed_stack(at, sp, bp, skip, 0, to);
+    give_back_unwinder(at);
 }
 
 static __attribute__((noinline)) uint32_t site_of_caller(uint64_t sp, uint64_t now)
@@ -346,13 +346,13 @@ uint32_t stack_site(uint64_t sp, uint64_t bp, uint64_t now)
     if (id && k->id == id && tables_hold_again(k->site, k->given, now)) {
         site = k->site;
     } else {
-        id = take(at, sp, bp, 0, id, &pool[at].stack);
+        id = take_borrowed_stack(at, sp, bp, 0, id, &pool[at].stack);
         site = tables_site(&pool[at].stack, now);
         if (id && site != NO_INDEX)
             pool[at].known[id % KNOWN_SITES] =
                 (struct known_site){id, site, tables_site_given(site)};
     }
-    give_back(at);
+    give_back_unwinder(at);
     return site;
 }
 

@@ -180,7 +180,7 @@ static void mirror_new_site(uint32_t index)
 }
 
 /* The i-th place where that stack may be: set by set. */
-static uint32_t place(uint64_t hash, uint32_t i)
+static uint32_t stack_place(uint64_t hash, uint32_t i)
 {
     uint32_t sets = tables.sites / WAYS, set = (uint32_t)(i < WAYS ? hash : hash >> 32) % sets;
     return set * WAYS + i % WAYS;
@@ -190,19 +190,19 @@ uint32_t tables_site(const struct mlw_watch_stack *stack, uint64_t now)
 {
     uint64_t hash = hash_stack(stack);
     for (uint32_t i = 0; i < 2 * WAYS; i++) {
-        struct site *s = &tables.site[place(hash, i)];
+        struct site *s = &tables.site[stack_place(hash, i)];
         if (__atomic_load_n(&s->hash, __ATOMIC_RELAXED) != hash || !hold(s))
             continue;
         if (s->hash == hash && same_stack(&s->stack, stack)) {
             s->used_ns = now;
-            return place(hash, i);
+            return stack_place(hash, i);
         }
-        tables_drop_site(place(hash, i));
+        tables_drop_site(stack_place(hash, i));
     }
     for (unsigned round = 0; round < 4; round++) {
         uint32_t oldest = NO_INDEX;
         for (uint32_t i = 0; i < 2 * WAYS; i++) {
-            uint32_t at = place(hash, i);
+            uint32_t at = stack_place(hash, i);
             if (!__atomic_load_n(&tables.site[at].refs, __ATOMIC_RELAXED) &&
                 (oldest == NO_INDEX || tables.site[at].used_ns < tables.site[oldest].used_ns))
                 oldest = at;
@@ -260,7 +260,7 @@ uint32_t tables_rest(void)
 
 /* ---- samples ---- */
 
-static uint64_t blocks_q8(const struct sample *s)
+static uint64_t sample_blocks_q8(const struct sample *s)
 {
     return s->size ? (s->weight * 256 + s->size / 2) / s->size : 0;
 }
@@ -275,7 +275,7 @@ void tables_publish(uint32_t index, uint32_t flags)
         count(&site->samples, 1);
         count(&site->bytes, s->size);
         count(&site->weight, s->weight);
-        count(&site->blocks_q8, blocks_q8(s));
+        count(&site->blocks_q8, sample_blocks_q8(s));
         __atomic_fetch_add(&site->live, 1, __ATOMIC_RELAXED);
         __atomic_store_n(&site->used_ns, s->time_ns, __ATOMIC_RELAXED);
     }
@@ -305,8 +305,8 @@ void tables_publish(uint32_t index, uint32_t flags)
         count(&w->counters.guarded, 1);
 }
 
-static void note_free(const struct sample *s, uint64_t address, uint32_t kind, uint32_t free_site,
-                      uint32_t tid, uint64_t now, uint64_t new_size)
+static void note_sample_free(const struct sample *s, uint64_t address, uint32_t kind,
+                             uint32_t free_site, uint32_t tid, uint64_t now, uint64_t new_size)
 {
     struct mlw_watch *w = watcher.segment;
     uint64_t number = __atomic_fetch_add(&w->next_free, 1, __ATOMIC_RELAXED);
@@ -346,7 +346,7 @@ void tables_ended(uint32_t index, uint64_t address, uint32_t kind, uint32_t free
         count(&site->freed_samples, 1);
         count(&site->freed_bytes, s->size);
         count(&site->freed_weight, s->weight);
-        count(&site->freed_blocks_q8, blocks_q8(s));
+        count(&site->freed_blocks_q8, sample_blocks_q8(s));
         count(&site->freed_byte_us, byte_us);
         if (tid != s->tid)
             count(&site->freed_elsewhere, 1);
@@ -362,7 +362,7 @@ void tables_ended(uint32_t index, uint64_t address, uint32_t kind, uint32_t free
     count(&w->counters.free_weight, s->weight);
     if (kind == MLW_WATCH_REALLOC)
         count(&w->counters.reallocs, 1);
-    note_free(s, address, kind, free_site, tid, now, new_size);
+    note_sample_free(s, address, kind, free_site, tid, now, new_size);
 }
 
 void tables_after_fork(void)

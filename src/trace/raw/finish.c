@@ -46,7 +46,7 @@ static int by_split(const void *a, const void *b)
     return x->clock < y->clock ? -1 : x->clock > y->clock;
 }
 
-static void sort(void *a, size_t n, size_t size, int (*f)(const void *, const void *))
+static void sort_array(void *a, size_t n, size_t size, int (*f)(const void *, const void *))
 {
     if (n > 1)
         qsort(a, n, size, f);
@@ -129,7 +129,7 @@ int raw_sort_streams(struct raw *r, struct error *err)
         return error_memory_for(err, "indexing the recording");
     if (n)
         memcpy(r->streams, r->met, n * sizeof *r->streams);
-    sort(r->streams, n, sizeof *r->streams, by_stream);
+    sort_array(r->streams, n, sizeof *r->streams, by_stream);
     for (size_t i = 0; i < n;) {
         const uint32_t image = r->streams[i]->image;
         struct raw_image *im = &r->images[image];
@@ -148,13 +148,16 @@ int raw_sort_streams(struct raw *r, struct error *err)
     return 0;
 }
 
-void raw_sort_pairs(struct raw *r) { sort(r->pairs, r->pair_count, sizeof *r->pairs, by_clock); }
+void raw_sort_pairs(struct raw *r)
+{
+    sort_array(r->pairs, r->pair_count, sizeof *r->pairs, by_clock);
+}
 
 void raw_finish_image(struct raw *r, uint32_t image)
 {
     struct raw_image *im = &r->images[image];
-    sort(im->residents, im->resident_count, sizeof *im->residents, by_resident);
-    sort(im->splits, im->split_count, sizeof *im->splits, by_split);
+    sort_array(im->residents, im->resident_count, sizeof *im->residents, by_resident);
+    sort_array(im->splits, im->split_count, sizeof *im->splits, by_split);
     if (im->resident_count)
         raw_see_clock(im, im->residents[im->resident_count - 1].clock);
 }

@@ -32,7 +32,8 @@ static bool add_level(struct kernel_events *k, const struct mlw_kernel *r, const
     return l != NULL;
 }
 
-static bool add_moment(struct kernel_events *k, const struct mlw_kernel *r, const uint64_t *v)
+static bool add_kernel_moment(struct kernel_events *k, const struct mlw_kernel *r,
+                              const uint64_t *v)
 {
     if (k->moment_count >= EVENTS_MAX) {
         k->left_out++;
@@ -68,7 +69,7 @@ bool kernel_read(struct kernel_events *k, struct span s)
         case MLW_KERNEL_LEVEL: ok = add_level(k, &r, v); break;
         case MLW_KERNEL_ARENA:
         case MLW_KERNEL_SWAP:
-        case MLW_KERNEL_RECLAIM: ok = add_moment(k, &r, v); break;
+        case MLW_KERNEL_RECLAIM: ok = add_kernel_moment(k, &r, v); break;
         default: break; /* of a later writer */
         }
     }
@@ -77,7 +78,7 @@ bool kernel_read(struct kernel_events *k, struct span s)
 
 /* ---- which image ---- */
 
-static int by_start(const void *a, const void *b)
+static int compare_image_starts(const void *a, const void *b)
 {
     const struct kernel_image *x = a, *y = b;
     if (x->pid != y->pid)
@@ -89,7 +90,8 @@ static int by_start(const void *a, const void *b)
 
 /* The image of a process at a time: the latest that had begun; between an exec and the recorder's
  * first moment in the new program, that one; before all of them, the first. */
-static uint32_t image_at(const struct kernel_image *images, size_t n, uint32_t pid, uint64_t clock)
+static uint32_t kernel_image_at(const struct kernel_image *images, size_t n, uint32_t pid,
+                                uint64_t clock)
 {
     size_t low = 0, high = n; /* the first that is behind (pid, clock) */
     while (low < high) {
@@ -123,7 +125,7 @@ BY_IMAGE(moment)
     do {                                                                                           \
         size_t kept = 0;                                                                           \
         for (size_t i = 0; i < k->type##_count; i++) {                                             \
-            uint32_t at = image_at(images, n, k->type##s[i].image, k->type##s[i].clock);           \
+            uint32_t at = kernel_image_at(images, n, k->type##s[i].image, k->type##s[i].clock);    \
             if (at == UINT32_MAX)                                                                  \
                 continue;                                                                          \
             k->type##s[kept] = k->type##s[i];                                                      \
@@ -137,7 +139,7 @@ BY_IMAGE(moment)
 void kernel_assign(struct kernel_events *k, struct kernel_image *images, size_t n)
 {
     if (n > 1)
-        qsort(images, n, sizeof *images, by_start);
+        qsort(images, n, sizeof *images, compare_image_starts);
     ASSIGN(fault);
     ASSIGN(level);
     ASSIGN(moment);

@@ -66,7 +66,8 @@ static void skip_released(struct payload *b, uint32_t bytes)
     }
 }
 
-static int load(struct merge *m, struct merge_stream *s, struct payload *to, struct error *err)
+static int merge_load_payload(struct merge *m, struct merge_stream *s, struct payload *to,
+                              struct error *err)
 {
     to->loaded = false;
     while (s->next_chunk < s->stream->chunks) {
@@ -158,7 +159,7 @@ static inline const uint8_t *decode(const uint8_t *p, const uint8_t *end, struct
 }
 
 /* From a payload that is done (or none) to the stream's next. 1, 0 at the end of the stream, -1. */
-static int turn(struct merge *m, struct merge_stream *s, struct error *err)
+static int merge_stream_turn(struct merge *m, struct merge_stream *s, struct error *err)
 {
     struct payload *b = &s->now;
     if (b->loaded)
@@ -169,7 +170,7 @@ static int turn(struct merge *m, struct merge_stream *s, struct error *err)
         *b = s->ahead;
         s->ahead = old;
         s->ahead.loaded = false;
-    } else if (load(m, s, b, err)) {
+    } else if (merge_load_payload(m, s, b, err)) {
         return -1;
     }
     return b->loaded;
@@ -185,7 +186,7 @@ static int first_row(struct merge *m, struct merge_stream *s, struct error *err)
 {
     struct payload *b = &s->now;
     for (;;) {
-        const int k = turn(m, s, err);
+        const int k = merge_stream_turn(m, s, err);
         if (k <= 0)
             return k;
         if (b->p < b->end && (b->p = decode(b->p, b->end, &b->state, &s->head)))
@@ -197,7 +198,7 @@ static int first_row(struct merge *m, struct merge_stream *s, struct error *err)
     return 1;
 }
 
-static bool before(const struct merge_stream *a, const struct merge_stream *b)
+static bool stream_is_before(const struct merge_stream *a, const struct merge_stream *b)
 {
     return a->key != b->key ? a->key < b->key : a->number < b->number;
 }
@@ -209,9 +210,9 @@ static void sift_down(struct merge *m, size_t i)
         size_t c = 2 * i + 1;
         if (c >= m->open)
             break;
-        if (c + 1 < m->open && before(m->heap[c + 1], m->heap[c]))
+        if (c + 1 < m->open && stream_is_before(m->heap[c + 1], m->heap[c]))
             c++;
-        if (!before(m->heap[c], s))
+        if (!stream_is_before(m->heap[c], s))
             break;
         m->heap[i] = m->heap[c];
         i = c;
@@ -219,13 +220,13 @@ static void sift_down(struct merge *m, size_t i)
     m->heap[i] = s;
 }
 
-static int push(struct merge *m, struct merge_stream *s)
+static int merge_push_stream(struct merge *m, struct merge_stream *s)
 {
     if (!ARRAY_ROOM(m->heap, m->open + 1, m->heap_cap))
         return -1;
     struct merge_stream **h = m->heap;
     size_t i = m->open++;
-    while (i && before(s, h[(i - 1) / 2])) {
+    while (i && stream_is_before(s, h[(i - 1) / 2])) {
         h[i] = h[(i - 1) / 2];
         i = (i - 1) / 2;
     }
@@ -290,7 +291,7 @@ uint64_t merge_limit(const struct merge *m) { return m->limit; }
 
 bool merge_is_stalled(const struct merge *m) { return m->stalled; }
 
-static void stream_free(struct merge_stream *s)
+static void merge_stream_free(struct merge_stream *s)
 {
     free(s->now.data);
     free(s->ahead.data);
@@ -320,7 +321,7 @@ static int start_due(struct merge *m, struct error *err)
         if (!k && m->limit != UINT64_MAX) {
             s->next_free = m->dry;
             m->dry = s;
-        } else if (k <= 0 || push(m, s)) {
+        } else if (k <= 0 || merge_push_stream(m, s)) {
             s->next_free = m->spare;
             m->spare = s;
             if (k)
@@ -331,7 +332,7 @@ static int start_due(struct merge *m, struct error *err)
 }
 
 /* Lets heap[0] be the stream that is due. 1, 0 when there is none, -1. */
-static int choose(struct merge *m, struct error *err)
+static int merge_choose_stream(struct merge *m, struct error *err)
 {
     if (m->started < m->streams && start_due(m, err))
         return -1;
@@ -427,7 +428,7 @@ static inline __attribute__((always_inline)) unsigned run(struct merge *m, struc
 static int leave_payload(struct merge *m, struct error *err)
 {
     struct merge_stream *s = m->last;
-    const int status = turn(m, s, err);
+    const int status = merge_stream_turn(m, s, err);
     if (status)
         return status < 0 ? -1 : 0;
     m->last = NULL;
@@ -441,7 +442,7 @@ static int leave_payload(struct merge *m, struct error *err)
     }
     /* Keep one emptied stream for the next thread, not all that there ever were. */
     if (m->spare) {
-        stream_free(s);
+        merge_stream_free(s);
     } else {
         s->next_free = NULL;
         m->spare = s;
@@ -452,7 +453,7 @@ static int leave_payload(struct merge *m, struct error *err)
 /* The next call row of the stream that the last row came from, as it will come later: the first
  * whose operation is in `ops` (bit per operation), at most `reach` call rows ahead and not past a
  * gap. False when there is none. */
-static bool peek(struct merge *m, uint32_t ops, unsigned reach, struct mlw_row *row)
+static bool merge_peek_row(struct merge *m, uint32_t ops, unsigned reach, struct mlw_row *row)
 {
     struct merge_stream *s = m->last;
     m->peek_ended = false;
@@ -476,7 +477,7 @@ static bool peek(struct merge *m, uint32_t ops, unsigned reach, struct mlw_row *
             return false;
         b = &s->ahead;
         struct error ignored;
-        if (!b->loaded && (load(m, s, b, &ignored) || !b->loaded)) {
+        if (!b->loaded && (merge_load_payload(m, s, b, &ignored) || !b->loaded)) {
             m->peek_ended = true;
             return false;
         }
@@ -492,16 +493,16 @@ static __attribute__((noinline)) bool fails(struct merge *m, const struct mlw_ro
     bool failed = false;
     switch (mlw_op_class(r->op)) {
     case MLW_CLASS_RESIZE_OLD:
-        failed =
-            peek(m, mlw_op_set(MLW_CLASS_RESIZE_NEW), 1000, &later) && later.path & MLW_PATH_FAILED;
+        failed = merge_peek_row(m, mlw_op_set(MLW_CLASS_RESIZE_NEW), 1000, &later) &&
+                 later.path & MLW_PATH_FAILED;
         break;
     case MLW_CLASS_REMAP_OLD:
-        failed =
-            peek(m, mlw_op_set(MLW_CLASS_REMAP_NEW), 1000, &later) && later.path & MLW_PATH_FAILED;
+        failed = merge_peek_row(m, mlw_op_set(MLW_CLASS_REMAP_NEW), 1000, &later) &&
+                 later.path & MLW_PATH_FAILED;
         break;
     default:
-        failed =
-            peek(m, mlw_op_set(MLW_CLASS_UNMAP_UNDO), 0, &later) && later.address == r->address;
+        failed = merge_peek_row(m, mlw_op_set(MLW_CLASS_UNMAP_UNDO), 0, &later) &&
+                 later.address == r->address;
     }
     *open = m->peek_ended;
     return failed;
@@ -518,7 +519,7 @@ const struct merge_position *merge_where(const struct merge *m, const struct mer
 }
 
 /* The rest of the row that was given out last. */
-static void complete(struct merge *m, struct merge_row *r)
+static void merge_complete_row(struct merge *m, struct merge_row *r)
 {
     const struct payload *b = &m->last->now;
     if (m->track) {
@@ -533,7 +534,7 @@ static void complete(struct merge *m, struct merge_row *r)
 }
 
 /* The row that was given out last becomes the next one again. */
-static void take_back(struct merge *m, const struct merge_row *r)
+static void merge_take_back(struct merge *m, const struct merge_row *r)
 {
     m->last->head = r->row;
     m->last->key = row_key(&r->row);
@@ -545,7 +546,7 @@ int merge_rows(struct merge *m, struct merge_row *rows, unsigned n, struct error
 {
     unsigned k = 0;
     while (k < n && !m->failed && !m->stalled) {
-        const int status = m->last ? 1 : choose(m, &m->err);
+        const int status = m->last ? 1 : merge_choose_stream(m, &m->err);
         m->failed = status < 0;
         if (status <= 0)
             break;
@@ -558,11 +559,11 @@ int merge_rows(struct merge *m, struct merge_row *rows, unsigned n, struct error
         } else if (stop == STOP_PAYLOAD) {
             m->failed = leave_payload(m, &m->err) != 0;
         } else {
-            complete(m, &rows[k - 1]);
+            merge_complete_row(m, &rows[k - 1]);
             if (rows[k - 1].row.op == MLW_OP_META)
                 break;
             if (rows[k - 1].open && m->limit != UINT64_MAX)
-                take_back(m, &rows[--k]);
+                merge_take_back(m, &rows[--k]);
         }
     }
     if (k || !m->failed)
@@ -599,7 +600,7 @@ int merge_grow(struct merge *m, uint64_t limit, bool *late, struct error *err)
         }
         *at = s->next_free;
         *late |= s->key < m->limit << 1;
-        if (push(m, s))
+        if (merge_push_stream(m, s))
             return error_memory_for(err, "merging threads");
     }
     m->limit = limit > m->limit ? limit : m->limit;
@@ -615,12 +616,12 @@ void merge_close(struct merge *m)
     if (!m)
         return;
     for (size_t i = 0; i < m->open; i++)
-        stream_free(m->heap[i]);
+        merge_stream_free(m->heap[i]);
     for (struct merge_stream **list = &m->spare; list; list = list == &m->spare ? &m->dry : NULL)
         while (*list) {
             struct merge_stream *s = *list;
             *list = s->next_free;
-            stream_free(s);
+            merge_stream_free(s);
         }
     free(m->track);
     free(m->heap);

@@ -20,7 +20,7 @@ struct window {
     struct bytes b;
 };
 
-static ssize_t read_at(int fd, void *to, size_t n, uint64_t off)
+static ssize_t read_raw_at(int fd, void *to, size_t n, uint64_t off)
 {
     size_t done = 0;
     while (done < n) {
@@ -52,7 +52,7 @@ static const uint8_t *window_view(struct window *w, uint64_t off, size_t need, s
     w->b.n = 0;
     if (!bytes_reserve(&w->b, want + 8))
         return NULL;
-    ssize_t k = read_at(w->fd, w->b.data, want, off);
+    ssize_t k = read_raw_at(w->fd, w->b.data, want, off);
     if (k < 0)
         return NULL;
     w->at = off;
@@ -400,7 +400,7 @@ static bool is_unfinished(const uint8_t *p, size_t have, uint64_t left)
 }
 
 /* From r->file_bytes on, to `to`. */
-static int grow(struct raw *r, uint64_t to, struct error *err)
+static int grow_raw(struct raw *r, uint64_t to, struct error *err)
 {
     struct window w = {.fd = r->fd, .size = to};
     int status = 0;
@@ -430,8 +430,8 @@ static int grow(struct raw *r, uint64_t to, struct error *err)
     return status;
 }
 
-static int scan(struct raw *r, int fd, uint64_t flag, void (*progress)(void *, uint64_t, uint64_t),
-                void *arg, struct error *err)
+static int scan_chunks(struct raw *r, int fd, uint64_t flag,
+                       void (*progress)(void *, uint64_t, uint64_t), void *arg, struct error *err)
 {
     struct stat st;
     if (fstat(fd, &st))
@@ -491,7 +491,7 @@ int raw_open(struct raw *r, int fd, void (*progress)(void *, uint64_t, uint64_t)
     r->fd = fd;
     r->second_fd = -1;
     r->clock_kind = MLW_CLOCK_TSC;
-    if (scan(r, fd, 0, progress, arg, err)) {
+    if (scan_chunks(r, fd, 0, progress, arg, err)) {
         raw_close(r);
         return -1;
     }
@@ -517,14 +517,14 @@ int raw_add(struct raw *r, int fd, struct error *err)
 {
     r->growing = false;
     uint64_t bytes = r->file_bytes;
-    if (scan(r, fd, RAW_SECOND_FILE, NULL, NULL, err))
+    if (scan_chunks(r, fd, RAW_SECOND_FILE, NULL, NULL, err))
         return -1;
     r->file_bytes = bytes;
     r->second_fd = fd;
     return 0;
 }
 
-static void stream_free(struct raw_stream *st)
+static void raw_stream_free(struct raw_stream *st)
 {
     free(st->chunk);
     free(st->copy);
@@ -533,7 +533,7 @@ static void stream_free(struct raw_stream *st)
 int raw_grow(struct raw *r, uint64_t to, struct error *err)
 {
     const size_t streams = r->stream_count;
-    if (grow(r, to, err))
+    if (grow_raw(r, to, err))
         return -1;
     raw_find_parents(r);
     return streams != r->stream_count ? raw_sort_streams(r, err) : 0;
@@ -552,7 +552,7 @@ void raw_close(struct raw *r)
     carried_free(&r->carried);
     free(r->images);
     for (size_t i = 0; i < r->stream_count; i++)
-        stream_free(r->met[i]);
+        raw_stream_free(r->met[i]);
     free(r->met);
     free(r->streams);
     free(r->pairs);
@@ -568,7 +568,7 @@ int raw_probe(int fd, struct error *err)
 {
     uint8_t buf[4096];
     static const uint8_t magic[4] = {'M', 'L', 'C', '1'}, sealed[4] = {'M', 'L', 'S', '1'};
-    ssize_t k = read_at(fd, buf, sizeof buf, 0);
+    ssize_t k = read_raw_at(fd, buf, sizeof buf, 0);
     if (k < 0)
         return error_system(err, "cannot read the recording");
     /* a sealed one may have the magic of the other in a text */

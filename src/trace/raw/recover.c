@@ -11,7 +11,7 @@
 #include "trust/place.h"
 #include "trust/process.h"
 
-static bool read_at(int fd, void *to, size_t n, uint64_t off)
+static bool read_whole_at(int fd, void *to, size_t n, uint64_t off)
 {
     return trust_read(fd, to, n, off) == n;
 }
@@ -54,7 +54,7 @@ static void session_open(struct session *s, const char *path, const struct raw *
     if (fd < 0)
         return;
     if (trust_identify(fd, &s->id) && !trust_mapped_anywhere(&s->id) &&
-        read_at(fd, &head, sizeof head, 0) && head.magic == MLW_SESSION_MAGIC &&
+        read_whole_at(fd, &head, sizeof head, 0) && head.magic == MLW_SESSION_MAGIC &&
         head.version == MLW_SESSION_VERSION && !head.parent_pid &&
         head.output_device == recording.device && head.output_inode == recording.inode)
         s->fd = fd;
@@ -94,11 +94,11 @@ static int recover_slot(int fd, uint64_t at, const struct raw_image *m, int out,
 {
     uint8_t buffer[MLW_SLOT_BYTES];
     struct mlw_chunk c;
-    if (!read_at(fd, &c, sizeof c, at) || c.magic != MLW_CHUNK_MAGIC ||
+    if (!read_whole_at(fd, &c, sizeof c, at) || c.magic != MLW_CHUNK_MAGIC ||
         c.type != MLW_CHUNK_EVENTS || c.header_bytes != sizeof c || c.image != m->id ||
         c.slot_state == MLW_SLOT_FREE || !(c.payload_bytes || c.lost_calls) ||
         c.payload_bytes > sizeof buffer - sizeof c ||
-        !read_at(fd, buffer + sizeof c, c.payload_bytes, at + sizeof c))
+        !read_whole_at(fd, buffer + sizeof c, c.payload_bytes, at + sizeof c))
         return 0;
     const uint32_t claimed = c.calls, published = c.payload_bytes;
     c.payload_bytes =
@@ -160,8 +160,8 @@ static int recover_end(const struct mlw_process *p, const struct raw_image *m, i
 /* The image's entry in the session; false when it has none. */
 static bool find_entry(int fd, const struct raw_image *m, struct mlw_process *p)
 {
-    for (uint32_t k = 0; k < MLW_PROCESSES && read_at(fd, p, sizeof *p, mlw_process_offset(k));
-         k++) {
+    for (uint32_t k = 0;
+         k < MLW_PROCESSES && read_whole_at(fd, p, sizeof *p, mlw_process_offset(k)); k++) {
         if (p->state == MLW_PROC_FREE)
             return false; /* a free entry ends the table */
         if (p->image == m->id)

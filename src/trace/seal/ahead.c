@@ -21,7 +21,7 @@ static bool allocates(const struct merge_row *x)
 }
 
 /* How many rows there are to look at, at most ROWS: none lies behind a META row. */
-static uint32_t look(struct ahead *a)
+static uint32_t count_rows_ahead(struct ahead *a)
 {
     uint32_t n = 0;
     for (; n < ROWS && a->next + n < a->end; n++)
@@ -62,7 +62,7 @@ bool ahead_put_off(struct ahead *a, const struct timebase *t)
     if (a->next->late)
         return false;
     struct merge_row *const was = a->next;
-    const uint32_t n = look(a);
+    const uint32_t n = count_rows_ahead(a);
     struct merge_row *const rows = a->next;
     const uint32_t to = awaited(rows, n, t);
     if (!to)

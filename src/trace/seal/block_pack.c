@@ -29,7 +29,7 @@ void pack_free(struct pack *p)
 }
 
 /* The references in the mode that is smaller; which one is tried anew every few blocks. */
-static void put_references(struct pack *p, struct columns *c)
+static void pack_references(struct pack *p, struct columns *c)
 {
     struct section *s = &p->section;
     bool wide = c->head.used_slots >> 30 != 0; /* a slot may not fit a distance's number */
@@ -104,7 +104,7 @@ int pack_block(struct pack *p, struct columns *c, struct error *err)
     put_bytes(p, SEAL_COL_THREADS, &c->threads_text);
     if (c->head.threads > 1)
         section_put_u32(w, s, SEAL_COL_THREAD, c->thread, n, &p->scratch);
-    put_references(p, c);
+    pack_references(p, c);
     section_put_u64(w, s, SEAL_COL_SIZE, c->size, c->sizes, &p->scratch);
     section_put_u32(w, s, SEAL_COL_STACK, c->stack, c->stacks, &p->scratch);
     section_put_u64(w, s, SEAL_COL_TIME, c->time, n, &p->scratch);
@@ -134,7 +134,7 @@ struct packer {
     struct error err;
 };
 
-static void *run(void *arg)
+static void *run_packer(void *arg)
 {
     struct packer *k = arg;
     pthread_mutex_lock(&k->lock);
@@ -158,7 +158,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void release(struct packer *k)
+static void release_packer(struct packer *k)
 {
     pthread_mutex_destroy(&k->lock);
     pthread_cond_destroy(&k->given);
@@ -175,8 +175,8 @@ struct packer *packer_open(struct pack *p)
     pthread_mutex_init(&k->lock, NULL);
     pthread_cond_init(&k->given, NULL);
     pthread_cond_init(&k->done, NULL);
-    if (thread_start(&k->thread, run, k)) {
-        release(k);
+    if (thread_start(&k->thread, run_packer, k)) {
+        release_packer(k);
         return NULL;
     }
     return k;
@@ -211,5 +211,5 @@ void packer_close(struct packer *k)
     pthread_cond_signal(&k->given);
     pthread_mutex_unlock(&k->lock);
     pthread_join(k->thread, NULL);
-    release(k);
+    release_packer(k);
 }

@@ -39,7 +39,7 @@ void block_writer_free(struct block_writer *b)
 }
 
 /* Until no block is being packed: then the spare is filled anew, and the file's end is known. */
-static int settle(struct block_writer *b, struct error *err)
+static int settle_spare(struct block_writer *b, struct error *err)
 {
     if (!b->packer)
         return 0;
@@ -52,7 +52,7 @@ static int settle(struct block_writer *b, struct error *err)
 
 struct seal_writer *block_writer_lend(struct block_writer *b, struct error *err)
 {
-    return settle(b, err) ? NULL : b->pack.w;
+    return settle_spare(b, err) ? NULL : b->pack.w;
 }
 
 /* The next event is the first of a block, and looks for its thread there. */
@@ -75,7 +75,7 @@ void block_writer_image(struct block_writer *b, uint32_t image, struct live *liv
 
 int block_writer_save(struct block_writer *b, struct block_position *p, struct error *err)
 {
-    if (settle(b, err))
+    if (settle_spare(b, err))
         return -1;
     *p = b->at;
     memset(&b->at, 0, sizeof b->at);
@@ -105,7 +105,7 @@ void block_writer_forget(struct block_writer *b)
 
 uint64_t block_writer_events(const struct block_writer *b) { return b->at.events + b->n; }
 
-static void begin(struct block_writer *b, uint64_t tick)
+static void begin_block_write(struct block_writer *b, uint64_t tick)
 {
     b->refs = b->sizes = b->stacks = b->allocs = b->threads = b->places = b->others = 0;
     struct columns *c = b->now;
@@ -153,7 +153,7 @@ static uint32_t new_thread(struct block_writer *b, uint32_t thread)
 bool block_fill_turn(struct block_writer *b, uint64_t tick, uint32_t thread)
 {
     if (!b->n)
-        begin(b, tick);
+        begin_block_write(b, tick);
     const uint64_t mark = thread < b->thread_cap ? b->thread_mark[thread] : 0;
     const uint32_t local = mark >> 32 == b->stamp ? (uint32_t)mark : new_thread(b, thread);
     if (local == UINT32_MAX)
@@ -286,7 +286,7 @@ int block_writer_flush(struct block_writer *b, struct error *err)
     c->stacks = b->stacks;
     c->any_path = b->any_path;
     take_resync(b, c);
-    if (keep_resync(b, err) || settle(b, err))
+    if (keep_resync(b, err) || settle_spare(b, err))
         return -1;
     c->reference = b->at.reference;
     if (begin_packer(b)) {

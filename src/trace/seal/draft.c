@@ -135,7 +135,7 @@ static bool order_holds(struct sealing *s)
     return all == known;
 }
 
-static int plan(struct seal_draft *d, struct error *err)
+static int plan_draft(struct seal_draft *d, struct error *err)
 {
     struct sealing *s = &d->s;
     const size_t n = d->raw.image_count, was = s->met_room;
@@ -165,7 +165,7 @@ static bool find_time(const struct raw *r, struct timebase *t)
 }
 
 /* Once it is known what the file begins with. 1 when begun, 0 not yet, -1. */
-static int begin(struct seal_draft *d, struct error *err)
+static int begin_draft_file(struct seal_draft *d, struct error *err)
 {
     struct raw *r = &d->raw;
     struct sealing *s = &d->s;
@@ -178,7 +178,7 @@ static int begin(struct seal_draft *d, struct error *err)
         return -1;
     }
     if (seal_writer_open(&s->writer, d->out.fd, err) || seal_make_blocks(s, calls, err) ||
-        plan(d, err))
+        plan_draft(d, err))
         return -1;
     d->file = seal_facts_of(r, &s->time);
     d->notes = r->note_count;
@@ -193,7 +193,7 @@ uint64_t seal_draft_wants(const struct seal_draft *d)
 }
 
 /* The index has grown. 0 or -1. */
-static int moved(struct seal_draft *d, struct error *err)
+static int index_moved(struct seal_draft *d, struct error *err)
 {
     const struct raw *r = &d->raw;
     size_t described = 0;
@@ -206,7 +206,7 @@ static int moved(struct seal_draft *d, struct error *err)
         return 0;
     d->images = r->image_count;
     d->described = described;
-    return plan(d, err);
+    return plan_draft(d, err);
 }
 
 static int take_horizon(struct seal_draft *d, const struct trace_horizon *h, struct error *err)
@@ -237,16 +237,16 @@ int seal_draft_go(struct seal_draft *d, const struct trace_horizon *h, struct er
     if (r->odd || r->carried.on || r->kernel.kinds)
         return not_here(err, "the recording is of a kind that is sealed at its end");
     if (!d->begun) {
-        const int k = begin(d, err);
+        const int k = begin_draft_file(d, err);
         return k <= 0 ? k < 0 ? -1 : 1 : 2;
     }
-    return moved(d, err) || take_horizon(d, h, err) ? -1 : seal_step(&d->s, err);
+    return index_moved(d, err) || take_horizon(d, h, err) ? -1 : seal_step(&d->s, err);
 }
 
 /* ---- the end ---- */
 
 /* Whether sealing from the beginning would come to the same up to here. */
-static int check(struct seal_draft *d, struct error *err)
+static int check_draft(struct seal_draft *d, struct error *err)
 {
     const struct raw *r = &d->raw;
     const struct sealing *s = &d->s;
@@ -300,7 +300,7 @@ int seal_draft_end(struct seal_draft *d, const struct seal_how *how,
         return not_here(err, "it had not begun");
     s->growing = false; /* images that were not described count as well */
     d->how = *how;
-    if (plan(d, err) || check(d, err) || open_up(d, err))
+    if (plan_draft(d, err) || check_draft(d, err) || open_up(d, err))
         return -1;
     while ((k = seal_step(s, err)) > 0)
         ;

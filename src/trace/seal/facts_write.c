@@ -1,7 +1,10 @@
 #include "trace/sealed/facts.h"
 #include "format/row.h"
 
-static void put_text(struct bytes *b, const char *t) { bytes_put_text(b, t, t ? strlen(t) : 0); }
+static void put_fact_text(struct bytes *b, const char *t)
+{
+    bytes_put_text(b, t, t ? strlen(t) : 0);
+}
 
 static void put_texts(struct bytes *b, const char *const *t)
 {
@@ -10,10 +13,10 @@ static void put_texts(struct bytes *b, const char *const *t)
         n++;
     bytes_put_varint(b, n);
     for (size_t i = 0; i < n; i++)
-        put_text(b, t[i]);
+        put_fact_text(b, t[i]);
 }
 
-static void put(struct seal_writer *w, struct section *s, unsigned id, struct bytes *b)
+static void put_section(struct seal_writer *w, struct section *s, unsigned id, struct bytes *b)
 {
     if (b->failed)
         s->data.failed = true;
@@ -28,8 +31,8 @@ void facts_put_file(struct seal_writer *w, struct section *s, const struct file_
     bytes_put_varint(&b, f->tick_ns);
     bytes_put_varint(&b, f->start_realtime_ns);
     bytes_put_varint(&b, f->damaged_bytes);
-    put_text(&b, f->host);
-    put_text(&b, f->tool);
+    put_fact_text(&b, f->host);
+    put_fact_text(&b, f->tool);
     bytes_put_varint(&b, f->kernel_kinds);
     bytes_put_varint(&b, f->lost_kernel_events);
     bytes_put_varint(&b, f->minor);
@@ -38,7 +41,7 @@ void facts_put_file(struct seal_writer *w, struct section *s, const struct file_
         bytes_put_varint(&b, f->limits.address);
         bytes_put_varint(&b, f->limits.data);
     }
-    put(w, s, SEAL_FACT_FILE, &b);
+    put_section(w, s, SEAL_FACT_FILE, &b);
     bytes_free(&b);
 }
 
@@ -57,7 +60,7 @@ static void put_kernel(struct seal_writer *w, struct section *s, const struct tr
         time = k->time_ns;
         address = k->address;
     }
-    put(w, s, SEAL_FACT_FAULTS, b);
+    put_section(w, s, SEAL_FACT_FAULTS, b);
     time = 0;
     for (uint32_t i = 0; i < m->level_count; i++) {
         const struct trace_level *k = &m->levels[i];
@@ -66,7 +69,7 @@ static void put_kernel(struct seal_writer *w, struct section *s, const struct tr
             bytes_put_varint(b, v[j]);
         time = k->time_ns;
     }
-    put(w, s, SEAL_FACT_LEVELS, b);
+    put_section(w, s, SEAL_FACT_LEVELS, b);
     time = 0;
     for (uint32_t i = 0; i < m->moment_count; i++) {
         const struct trace_moment *k = &m->moments[i];
@@ -79,7 +82,7 @@ static void put_kernel(struct seal_writer *w, struct section *s, const struct tr
             bytes_put_varint(b, mlw_zigzag((uint64_t)k->value[j]));
         time = k->time_ns;
     }
-    put(w, s, SEAL_FACT_MOMENTS, b);
+    put_section(w, s, SEAL_FACT_MOMENTS, b);
 }
 
 static void put_description(struct seal_writer *w, struct section *s, const struct image_facts *f,
@@ -99,8 +102,8 @@ static void put_description(struct seal_writer *w, struct section *s, const stru
         f->tick_ns};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         bytes_put_varint(b, numbers[i]);
-    put_text(b, m->exe);
-    put_text(b, m->allocator);
+    put_fact_text(b, m->exe);
+    put_fact_text(b, m->allocator);
     put_texts(b, m->command);
     bytes_put_varint(b, m->environment ? FACTS_ENVIRONMENT : m->settings ? FACTS_SETTINGS : 0);
     put_texts(b, m->settings);
@@ -109,11 +112,11 @@ static void put_description(struct seal_writer *w, struct section *s, const stru
         bytes_put_varint(b, m->before_blocks + 1); /* 0: not known */
         bytes_put_varint(b, m->before_bytes + 1);
     }
-    put(w, s, SEAL_FACT_IMAGE, b);
+    put_section(w, s, SEAL_FACT_IMAGE, b);
 }
 
-static void put_modules(struct seal_writer *w, struct section *s, const struct trace_image *m,
-                        struct bytes *b)
+static void put_fact_modules(struct seal_writer *w, struct section *s, const struct trace_image *m,
+                             struct bytes *b)
 {
     for (uint32_t i = 0; i < m->module_count; i++) {
         const struct trace_module *k = &m->modules[i];
@@ -123,9 +126,9 @@ static void put_modules(struct seal_writer *w, struct section *s, const struct t
         bytes_put_varint(b, k->loaded_ns);
         bytes_put_varint(b, k->gone_ns == UINT64_MAX ? 0 : k->gone_ns + 1);
         bytes_put_text(b, k->build_id, k->build_id_bytes);
-        put_text(b, k->path);
+        put_fact_text(b, k->path);
     }
-    put(w, s, SEAL_FACT_MODULES, b);
+    put_section(w, s, SEAL_FACT_MODULES, b);
 }
 
 static void put_notes(struct seal_writer *w, struct section *s, const struct trace_image *m,
@@ -136,16 +139,16 @@ static void put_notes(struct seal_writer *w, struct section *s, const struct tra
         bytes_put_varint(b, k->time_ns);
         bytes_put_varint(b, k->thread == UINT32_MAX ? 0 : (uint64_t)k->thread + 1);
         bytes_put_varint(b, k->control);
-        put_text(b, k->label);
+        put_fact_text(b, k->label);
     }
-    put(w, s, SEAL_FACT_NOTES, b);
+    put_section(w, s, SEAL_FACT_NOTES, b);
 }
 
 static void put_names(struct seal_writer *w, struct section *s, const struct image_facts *f,
                       struct bytes *b)
 {
     bytes_put(b, f->names, f->names_bytes);
-    put(w, s, SEAL_FACT_NAMES, b);
+    put_section(w, s, SEAL_FACT_NAMES, b);
 }
 
 void facts_put_early(struct seal_writer *w, struct section *s, const struct image_facts *f,
@@ -157,14 +160,14 @@ void facts_put_early(struct seal_writer *w, struct section *s, const struct imag
         put_description(w, s, f, &b);
         put_names(w, s, f, &b);
     }
-    put_modules(w, s, m, &b);
+    put_fact_modules(w, s, m, &b);
     for (uint32_t i = 0; i < m->thread_count; i++) {
         bytes_put_varint(&b, threads[i]);
         bytes_put_varint(&b, m->threads[i].tid);
         bytes_put_varint(&b, m->threads[i].start_ns);
-        put_text(&b, m->threads[i].name);
+        put_fact_text(&b, m->threads[i].name);
     }
-    put(w, s, SEAL_FACT_EARLY_THREADS, &b);
+    put_section(w, s, SEAL_FACT_EARLY_THREADS, &b);
     put_notes(w, s, m, &b);
     bytes_free(&b);
 }
@@ -174,7 +177,7 @@ void facts_put_image(struct seal_writer *w, struct section *s, const struct imag
     const struct trace_image *m = &f->image;
     struct bytes b = {0};
     put_description(w, s, f, &b);
-    put_modules(w, s, m, &b);
+    put_fact_modules(w, s, m, &b);
     for (uint32_t i = 0; i < m->thread_count; i++) {
         const struct trace_thread *k = &m->threads[i];
         bytes_put_varint(&b, k->tid);
@@ -183,9 +186,9 @@ void facts_put_image(struct seal_writer *w, struct section *s, const struct imag
         bytes_put_varint(&b, k->ended);
         bytes_put_varint(&b, k->calls);
         bytes_put_varint(&b, k->lost_calls);
-        put_text(&b, k->name);
+        put_fact_text(&b, k->name);
     }
-    put(w, s, SEAL_FACT_THREADS, &b);
+    put_section(w, s, SEAL_FACT_THREADS, &b);
     put_notes(w, s, m, &b);
     for (uint32_t i = 0; i < m->resident_count; i++) {
         const struct mlw_resident *k = &m->resident[i];
@@ -194,7 +197,7 @@ void facts_put_image(struct seal_writer *w, struct section *s, const struct imag
         bytes_put_varint(&b, k->rss);
         bytes_put_varint(&b, k->rss_shared);
     }
-    put(w, s, SEAL_FACT_RESIDENT, &b);
+    put_section(w, s, SEAL_FACT_RESIDENT, &b);
     for (uint32_t i = 0; i < m->split_count; i++) {
         const struct mlw_split *k = &m->splits[i];
         const uint64_t v[] = {k->clock, k->heap,   k->arenas,   k->anonymous, k->stacks,
@@ -202,7 +205,7 @@ void facts_put_image(struct seal_writer *w, struct section *s, const struct imag
         for (size_t j = 0; j < sizeof v / sizeof *v; j++)
             bytes_put_varint(&b, v[j]);
     }
-    put(w, s, SEAL_FACT_SPLITS, &b);
+    put_section(w, s, SEAL_FACT_SPLITS, &b);
     for (uint32_t i = 0; i < m->split_count; i++) {
         bytes_put_varint(&b, m->splits[i].mapped);
         bytes_put_varint(&b, m->splits[i].huge);
@@ -215,11 +218,11 @@ void facts_put_image(struct seal_writer *w, struct section *s, const struct imag
         bytes_put_varint(&b, m->splits[i].forked);
         bytes_put_varint(&b, m->splits[i].proportional);
     }
-    put(w, s, SEAL_FACT_SPLITS_MORE, &b);
+    put_section(w, s, SEAL_FACT_SPLITS_MORE, &b);
     if (m->title || m->comm) {
         put_texts(&b, m->title);
-        put_text(&b, m->comm);
-        put(w, s, SEAL_FACT_CALLED, &b);
+        put_fact_text(&b, m->comm);
+        put_section(w, s, SEAL_FACT_CALLED, &b);
     }
     put_names(w, s, f, &b);
     put_kernel(w, s, m, &b);

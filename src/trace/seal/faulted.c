@@ -84,7 +84,7 @@ void faulted_free(struct faulted *f)
 /* ---- in order ---- */
 
 /* How many begin at or before the address. */
-static size_t before(const struct ordered *o, uint64_t address)
+static size_t count_before(const struct ordered *o, uint64_t address)
 {
     size_t low = 0, high = o->n;
     while (low < high) {
@@ -99,13 +99,13 @@ static size_t before(const struct ordered *o, uint64_t address)
 
 static const struct place *ordered_find(const struct ordered *o, uint64_t address)
 {
-    size_t i = before(o, address);
+    size_t i = count_before(o, address);
     return i && address < o->at[i - 1].end ? &o->at[i - 1] : NULL;
 }
 
 static bool ordered_add(struct ordered *o, uint64_t start, uint64_t end, uint32_t stack)
 {
-    size_t i = before(o, start);
+    size_t i = count_before(o, start);
     if (!ARRAY_ADD(o->at, o->n, o->cap))
         return false;
     memmove(o->at + i + 1, o->at + i, (o->n - 1 - i) * sizeof *o->at);
@@ -116,7 +116,7 @@ static bool ordered_add(struct ordered *o, uint64_t start, uint64_t end, uint32_
 /* Removes [start, end) from the ranges, which may split one in two. */
 static bool ordered_cut(struct ordered *o, uint64_t start, uint64_t end)
 {
-    size_t i = before(o, start);
+    size_t i = count_before(o, start);
     if (i && o->at[i - 1].end > start)
         i--;
     while (i < o->n && o->at[i].start < end) {
@@ -170,7 +170,7 @@ static void page_remove(struct faulted *f, struct page *page, uint64_t start)
     }
 }
 
-static struct page *page_at(const struct faulted *f, uint64_t number)
+static struct page *faulted_page(const struct faulted *f, uint64_t number)
 {
     uint32_t i = pair_map_get(&f->page_map, number, 0);
     return i == UINT32_MAX ? NULL : &f->pages[i];
@@ -184,7 +184,8 @@ static void page_clear(struct faulted *f, struct page *page)
 
 /* ---- faults ---- */
 
-static const struct place *find(const struct faulted *f, const struct page *page, uint64_t address)
+static const struct place *find_place(const struct faulted *f, const struct page *page,
+                                      uint64_t address)
 {
     for (uint32_t i = page->first; i; i = f->places[i - 1].next)
         if (address >= f->places[i - 1].start && address < f->places[i - 1].end)
@@ -192,11 +193,11 @@ static const struct place *find(const struct faulted *f, const struct page *page
     return ordered_find(&f->large, address);
 }
 
-static void judge(struct faulted *f, size_t i)
+static void judge_fault(struct faulted *f, size_t i)
 {
     const struct kernel_fault *k = &f->faults[i];
-    struct page *page = page_at(f, k->address >> PAGE_SHIFT);
-    const struct place *p = page ? find(f, page, k->address) : NULL;
+    struct page *page = faulted_page(f, k->address >> PAGE_SHIFT);
+    const struct place *p = page ? find_place(f, page, k->address) : NULL;
     if (p)
         f->stack[i] = p->stack;
     else if ((p = ordered_find(&f->maps, k->address))) {
@@ -216,11 +217,11 @@ static void judge(struct faulted *f, size_t i)
 void faulted_until(struct faulted *f, uint64_t clock)
 {
     while (f && f->next < f->n && (f->faults[f->next].clock < clock || clock == UINT64_MAX))
-        judge(f, f->next++);
+        judge_fault(f, f->next++);
 }
 
 /* The thread has its next block: those of its faults that waited were in it, or in none. */
-static void settle(struct faulted *f, const struct place *block, uint32_t tid)
+static void settle_faults(struct faulted *f, const struct place *block, uint32_t tid)
 {
     size_t kept = 0;
     for (size_t i = 0; i < f->waiting_count; i++) {
@@ -246,7 +247,7 @@ void faulted_begin(struct faulted *f, uint64_t address, uint64_t bytes, uint32_t
     const struct place p = {address > NOTES ? address - NOTES : 0,
                             address + bytes < address ? UINT64_MAX : address + bytes, stack, 0};
     if (f->waiting_count && tid)
-        settle(f, &p, tid);
+        settle_faults(f, &p, tid);
     if (f->next == f->n)
         return;
     if (bytes >= LARGE_BYTES) {
@@ -256,7 +257,7 @@ void faulted_begin(struct faulted *f, uint64_t address, uint64_t bytes, uint32_t
         return;
     }
     for (uint64_t at = p.start >> PAGE_SHIFT; at <= (p.end - 1) >> PAGE_SHIFT; at++) {
-        struct page *page = page_at(f, at);
+        struct page *page = faulted_page(f, at);
         if (page && page->left)
             page_add(f, page, p.start, p.end, stack);
     }
@@ -274,7 +275,7 @@ void faulted_end(struct faulted *f, uint64_t address, uint64_t bytes)
         return;
     }
     for (uint64_t at = start >> PAGE_SHIFT; at <= (end - 1) >> PAGE_SHIFT; at++) {
-        struct page *page = page_at(f, at);
+        struct page *page = faulted_page(f, at);
         if (page && page->first)
             page_remove(f, page, start);
     }

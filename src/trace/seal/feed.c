@@ -59,7 +59,7 @@ static void fill_part(struct merge *m, struct part *p, uint32_t most)
 
 /* --- the thread --- */
 
-static int fill(void *arg, unsigned part)
+static int fill_feed_part(void *arg, unsigned part)
 {
     struct reader *d = arg;
     fill_part(d->merge, &d->parts[part], PART_ROWS);
@@ -73,7 +73,7 @@ static struct reader *reader_open(struct merge *m)
     if (!d)
         return NULL;
     d->merge = m;
-    if (!(d->ring = ring_open(PARTS, fill, NULL, d))) {
+    if (!(d->ring = ring_open(PARTS, fill_feed_part, NULL, d))) {
         free(d);
         return NULL;
     }

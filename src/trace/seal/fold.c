@@ -19,7 +19,7 @@ static uint64_t clock_at(const struct raw *r, uint64_t offset)
     return clock;
 }
 
-static bool is_over(const struct raw_image *m, uint64_t cut)
+static bool image_ends_before(const struct raw_image *m, uint64_t cut)
 {
     return m && m->ended && m->end_clock && m->end_clock < cut;
 }
@@ -40,7 +40,7 @@ static int repeat_ends(struct raw *r, uint64_t cut, struct carry_out *out, struc
     }
     for (size_t i = 0; i < r->image_count; i++) {
         const struct raw_image *m = &r->images[i];
-        if (is_over(m, cut) && m->end_offset && m->end_offset != m->last_offset &&
+        if (image_ends_before(m, cut) && m->end_offset && m->end_offset != m->last_offset &&
             carry_again(out, r->fd, m->end_offset, err))
             return -1;
     }
@@ -51,7 +51,7 @@ static int repeat_ends(struct raw *r, uint64_t cut, struct carry_out *out, struc
 static bool is_past(struct raw *r, const struct carried_piece *p, uint64_t cut)
 {
     const struct raw_image *m = p->image_id ? raw_image_of(r, p->image_id) : NULL;
-    const bool over = is_over(m, cut);
+    const bool over = image_ends_before(m, cut);
     switch (p->type) {
     case MLW_CHUNK_EVENTS:
         return over || (p->stream < r->stream_count &&

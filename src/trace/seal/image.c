@@ -1,6 +1,6 @@
 #include "image_impl.h"
 
-static int no_memory(struct error *err) { return error_memory_for(err, "sealing"); }
+static int image_no_memory(struct error *err) { return error_memory_for(err, "sealing"); }
 
 uint32_t image_dense_id_new(struct image_work *g, uint32_t id)
 {
@@ -22,7 +22,7 @@ uint32_t image_dense_id_new(struct image_work *g, uint32_t id)
     return n->dense;
 }
 
-static void forget(struct image_work *g, uint64_t clock)
+static void forget_image_past(struct image_work *g, uint64_t clock)
 {
     live_free(&g->live);
     block_writer_forget(g->blocks);
@@ -50,10 +50,10 @@ static int take_node(struct image_work *g, struct span s, struct error *err)
     k.pc = span_number(&s, 8);
     k.module = (uint32_t)span_number(&s, 4);
     k.flags = (uint8_t)span_number(&s, 1);
-    return !s.bad && image_node(g, (uint32_t)id, &k) ? no_memory(err) : 0;
+    return !s.bad && image_node(g, (uint32_t)id, &k) ? image_no_memory(err) : 0;
 }
 
-static int take_module(struct image_work *g, struct span s, uint64_t clock, struct error *err)
+static int take_image_module(struct image_work *g, struct span s, uint64_t clock, struct error *err)
 {
     uint64_t id = span_number(&s, 4);
     struct trace_module k = {.start = span_number(&s, 8)};
@@ -73,7 +73,7 @@ static int take_module(struct image_work *g, struct span s, uint64_t clock, stru
     uint32_t *at = pair_map_at(&g->module_map, id, 0);
     struct trace_module *mod = ARRAY_ADD(g->modules, g->module_count, g->module_cap);
     if (!at || !mod || !k.path || !k.build_id)
-        return no_memory(err);
+        return image_no_memory(err);
     *mod = k;
     *at = (uint32_t)g->module_count;
     return 0;
@@ -88,8 +88,8 @@ static void take_module_gone(struct image_work *g, struct span s)
 }
 
 /* A mark of the program, or a command that the recorder obeyed. */
-static int take_note(struct image_work *g, struct span s, bool is_mark, uint32_t thread,
-                     struct error *err)
+static int take_image_note(struct image_work *g, struct span s, bool is_mark, uint32_t thread,
+                           struct error *err)
 {
     uint64_t clock = span_number(&s, 8);
     const char *label = "";
@@ -97,15 +97,15 @@ static int take_note(struct image_work *g, struct span s, bool is_mark, uint32_t
     if (is_mark) {
         const uint8_t *t = span_take(&s, v);
         if (t && !(label = arena_text(&g->arena, t, strnlen((const char *)t, (size_t)v))))
-            return no_memory(err);
+            return image_no_memory(err);
     }
     if (s.bad)
         return 0;
     if (!is_mark && v == MLW_CONTROL_RESET)
-        forget(g, clock);
+        forget_image_past(g, clock);
     struct note *n = ARRAY_ADD(g->notes, g->note_count, g->note_cap);
     if (!n)
-        return no_memory(err);
+        return image_no_memory(err);
     n->clock = clock;
     n->thread = thread;
     n->control = is_mark ? 0 : (uint8_t)v;
@@ -124,8 +124,8 @@ static int take_thread_start(struct image_work *g, struct span s, uint32_t threa
     if (!th->start || clock < th->start)
         th->start = clock;
     if (n && !(th->name = arena_text(&g->arena, t, strnlen((const char *)t, (size_t)n))))
-        return no_memory(err);
-    return image_thread_due(g, thread) ? no_memory(err) : 0;
+        return image_no_memory(err);
+    return image_thread_due(g, thread) ? image_no_memory(err) : 0;
 }
 
 static void take_thread_end(struct image_thread *th, struct span s)
@@ -152,10 +152,10 @@ int image_take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thre
     const struct span s = span_of(r->meta_data, r->meta_bytes);
     switch (r->meta) {
     case MLW_META_NODE: return take_node(g, s, err);
-    case MLW_META_MODULE: return take_module(g, s, r->clock, err);
+    case MLW_META_MODULE: return take_image_module(g, s, r->clock, err);
     case MLW_META_MODULE_GONE: take_module_gone(g, s); return 0;
-    case MLW_META_MARK: return take_note(g, s, true, thread, err);
-    case MLW_META_CONTROL: return take_note(g, s, false, thread, err);
+    case MLW_META_MARK: return take_image_note(g, s, true, thread, err);
+    case MLW_META_CONTROL: return take_image_note(g, s, false, thread, err);
     case MLW_META_THREAD_START: return take_thread_start(g, s, thread, err);
     case MLW_META_THREAD_END: take_thread_end(&g->threads[thread], s); return 0;
     case MLW_META_LOST: take_lost(&g->threads[thread], s); return 0;
@@ -172,7 +172,7 @@ static int inherit(struct image_work *g, struct image_work *parent, struct error
         uint32_t *at = pair_map_at(&g->module_map, e->a, e->b);
         struct trace_module *m = ARRAY_ADD(g->modules, g->module_count, g->module_cap);
         if (!at || !m)
-            return no_memory(err);
+            return image_no_memory(err);
         *m = parent->modules[e->value - 1];
         *at = (uint32_t)g->module_count;
     }
@@ -189,7 +189,7 @@ static int inherit(struct image_work *g, struct image_work *parent, struct error
                                 .usable = b->usable,
                                 .address = b->address};
         if (e.stack == UINT32_MAX)
-            return no_memory(err);
+            return image_no_memory(err);
         /* No thread's turn: it is never temporary here. */
         if (image_begin_block(g, &e, b->stack, UINT32_MAX, false, err))
             return -1;
@@ -204,7 +204,7 @@ struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t
 {
     struct image_work *g = calloc(1, sizeof *g);
     if (!g) {
-        no_memory(err);
+        image_no_memory(err);
         return NULL;
     }
     g->recording = r;
@@ -228,7 +228,7 @@ struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t
     g->kernel = kernel_run_of(&r->kernel, index);
     if (g->kernel.fault_count &&
         !(g->faulted = faulted_new(g->kernel.faults, g->kernel.fault_count))) {
-        no_memory(err);
+        image_no_memory(err);
         image_free(g);
         return NULL;
     }
@@ -251,7 +251,7 @@ int image_moved(struct image_work *g, struct error *err)
     if (need <= was)
         return 0;
     if (!ARRAY_ROOM(g->threads, need, g->thread_room))
-        return no_memory(err);
+        return image_no_memory(err);
     memset(g->threads + was, 0, (g->thread_room - was) * sizeof *g->threads);
     return 0;
 }

@@ -8,7 +8,7 @@
 #define EACH_ROW static inline __attribute__((always_inline))
 #define PUT_OFF  1
 
-static int no_memory(struct error *err) { return error_memory_for(err, "sealing"); }
+static int calls_no_memory(struct error *err) { return error_memory_for(err, "sealing"); }
 
 static bool is_plain(const struct image_work *g) { return !g->silent && !g->faulted && !g->carry; }
 
@@ -26,23 +26,23 @@ int image_write_block(struct image_work *g, struct error *err)
 }
 
 /* An event, of a kind as of block_fill. */
-EACH_ROW int add(struct image_work *g, bool plain, unsigned what, const struct block_event *e,
-                 bool is_call, struct error *err)
+EACH_ROW int add_call_event(struct image_work *g, bool plain, unsigned what,
+                            const struct block_event *e, bool is_call, struct error *err)
 {
     if (!plain && g->silent) {
         const struct block_event silent = *e;
-        return carry_count(g, &silent, is_call) ? 0 : no_memory(err);
+        return carry_count(g, &silent, is_call) ? 0 : calls_no_memory(err);
     }
     return block_fill(g->blocks, what, e, is_call, err);
 }
 
 /* After the live table is up to date. */
-EACH_ROW int settle(struct image_work *g, bool plain, struct error *err)
+EACH_ROW int settle_call(struct image_work *g, bool plain, struct error *err)
 {
     return (plain || !g->silent) && block_fill_is_full(g->blocks) ? image_write_block(g, err) : 0;
 }
 
-EACH_ROW void end_block(struct image_work *g, bool plain, uint32_t slot, size_t at)
+EACH_ROW void end_live_block(struct image_work *g, bool plain, uint32_t slot, size_t at)
 {
     if (!plain)
         faulted_end(g->faulted, g->live.blocks[slot].address, g->live.blocks[slot].usable);
@@ -55,7 +55,7 @@ EACH_ROW int begin_block(struct image_work *g, bool plain, struct block_event *e
 {
     const uint32_t slot = live_add_at(&g->live, e->address, e->size, at);
     if (slot == LIVE_NONE)
-        return no_memory(err);
+        return calls_no_memory(err);
     struct live_block *b = &g->live.blocks[slot];
     b->usable = e->usable;
     b->born = g->allocs++;
@@ -69,10 +69,10 @@ EACH_ROW int begin_block(struct image_work *g, bool plain, struct block_event *e
     if (!plain) {
         const struct block_event event = *e;
         if (g->silent && !carry_origin(g, slot, &event))
-            return no_memory(err);
+            return calls_no_memory(err);
         faulted_begin(g->faulted, e->address, e->usable, e->stack, g->tid);
     }
-    return add(g, plain, TRACE_ALLOC, e, is_call, err) ? -1 : settle(g, plain, err);
+    return add_call_event(g, plain, TRACE_ALLOC, e, is_call, err) ? -1 : settle_call(g, plain, err);
 }
 
 int image_begin_block(struct image_work *g, const struct block_event *e, uint32_t stack,
@@ -81,7 +81,7 @@ int image_begin_block(struct image_work *g, const struct block_event *e, uint32_
     struct block_event event = *e;
     size_t at;
     if (!live_reserve(&g->live))
-        return no_memory(err);
+        return calls_no_memory(err);
     live_find_at(&g->live, e->address, &at);
     return begin_block(g, false, &event, stack, turn, at, is_call, err);
 }
@@ -102,12 +102,13 @@ static int take_other(struct image_work *g, const struct mlw_row *r, uint32_t th
         .address = r->address,
         .argument = r->argument};
     if (e.stack == UINT32_MAX)
-        return no_memory(err);
+        return calls_no_memory(err);
     if (mlw_op_is(r->op, MLW_CLASS_UNMAP | MLW_CLASS_REMAP_OLD) && !path)
         faulted_unmap(g->faulted, r->address, r->size);
     else if (mlw_op_is(r->op, MLW_CLASS_MAP | MLW_CLASS_REMAP_NEW) && !(r->path & MLW_PATH_FAILED))
         faulted_map(g->faulted, r->address, r->size, e.stack);
-    return add(g, false, TRACE_OTHER, &e, is_call, err) ? -1 : settle(g, false, err);
+    return add_call_event(g, false, TRACE_OTHER, &e, is_call, err) ? -1
+                                                                   : settle_call(g, false, err);
 }
 
 /* A release of nothing that lives. */
@@ -125,7 +126,8 @@ static int take_vain_release(struct image_work *g, const struct mlw_row *r, uint
                                   .size = r->size,
                                   .address = r->address,
                                   .argument = r->argument};
-    return add(g, false, TRACE_OTHER, &e, is_call, err) ? -1 : settle(g, false, err);
+    return add_call_event(g, false, TRACE_OTHER, &e, is_call, err) ? -1
+                                                                   : settle_call(g, false, err);
 }
 
 EACH_ROW int take_release(struct image_work *g, bool plain, const struct mlw_row *r,
@@ -146,10 +148,10 @@ EACH_ROW int take_release(struct image_work *g, bool plain, const struct mlw_row
                                   .size = r->size,
                                   .address = r->address,
                                   .argument = r->argument};
-    if (add(g, plain, TRACE_FREE, &e, is_call, err))
+    if (add_call_event(g, plain, TRACE_FREE, &e, is_call, err))
         return -1;
-    end_block(g, plain, slot, at);
-    return settle(g, plain, err);
+    end_live_block(g, plain, slot, at);
+    return settle_call(g, plain, err);
 }
 
 /* The block at the address has not ended, as far as is known. */
@@ -166,11 +168,11 @@ static int take_missed_release(struct image_work *g, const struct mlw_row *r, ui
                                   .slot = slot,
                                   .tick = timebase_tick(g->time, r->clock)};
     if (stack == UINT32_MAX)
-        return no_memory(err);
-    if (add(g, false, TRACE_FREE, &e, false, err))
+        return calls_no_memory(err);
+    if (add_call_event(g, false, TRACE_FREE, &e, false, err))
         return -1;
-    end_block(g, false, slot, at);
-    return settle(g, false, err);
+    end_live_block(g, false, slot, at);
+    return settle_call(g, false, err);
 }
 
 EACH_ROW int take_allocation(struct image_work *g, bool plain, const struct mlw_row *r,
@@ -180,7 +182,7 @@ EACH_ROW int take_allocation(struct image_work *g, bool plain, const struct mlw_
         return take_other(g, r, thread, 0, true, err);
     size_t at;
     if (__builtin_expect(!live_reserve(&g->live), 0))
-        return no_memory(err);
+        return calls_no_memory(err);
     if (__builtin_expect(live_find_at(&g->live, r->address, &at) != LIVE_NONE, 0)) {
         const int status = take_missed_release(g, r, thread, err);
         if (status)
@@ -197,7 +199,7 @@ EACH_ROW int take_allocation(struct image_work *g, bool plain, const struct mlw_
                             .address = r->address,
                             .argument = r->argument};
     if (__builtin_expect(e.stack == UINT32_MAX, 0))
-        return no_memory(err);
+        return calls_no_memory(err);
     return begin_block(g, plain, &e, r->stack, ++*turn, at, true, err);
 }
 
@@ -283,7 +285,7 @@ static int64_t take_next(struct image_work *g, const struct merge_row *r, bool p
         th->start = r->row.clock;
         most = 1; /* there is always one: it may be 0 */
         if (image_thread_due(g, thread))
-            return no_memory(err);
+            return calls_no_memory(err);
     }
     return plain ? take_calls(g, true, until, most, err) : take_calls(g, false, until, 1, err);
 }

@@ -6,13 +6,13 @@
 
 #define STACKS_MAX (1u << 26) /* ids beyond have no sums of their own */
 
-static int no_memory(struct error *err) { return error_memory_for(err, "folding"); }
+static int carry_no_memory(struct error *err) { return error_memory_for(err, "folding"); }
 
 int carry_begin(struct image_work *g, enum image_fate fate, uint64_t cut, struct error *err)
 {
     struct carry *c = g->carry = calloc(1, sizeof *c);
     if (!c)
-        return no_memory(err);
+        return carry_no_memory(err);
     c->fate = fate;
     c->cut = g->raw->carried && cut < g->raw->carried_clock ? g->raw->carried_clock : cut;
     g->silent = g->raw->carried || g->start_clock < c->cut || fate == IMAGE_FORGOTTEN;
@@ -20,14 +20,14 @@ int carry_begin(struct image_work *g, enum image_fate fate, uint64_t cut, struct
         return 0;
     c->where = calloc((size_t)g->raw->streams + 1, sizeof *c->where);
     if (!c->where)
-        return no_memory(err);
+        return carry_no_memory(err);
     for (uint32_t i = 0; i < g->raw->streams; i++) {
         const struct raw_stream *s = g->streams[g->raw->first_stream + i];
         c->where[i] = s->skips
                           ? (struct merge_position){s->skip_sequence, s->skip_bytes, s->skip_calls}
                           : (struct merge_position){.sequence = UINT32_MAX};
     }
-    return feed_track(g->feed) ? 0 : no_memory(err);
+    return feed_track(g->feed) ? 0 : carry_no_memory(err);
 }
 
 void carry_free(struct carry *c)
@@ -147,7 +147,7 @@ static struct carry_sum total_of(const struct carry *c)
 }
 
 /* For the notes of the image. */
-static const char *describe(struct image_work *g, uint64_t blocks, uint64_t bytes)
+static const char *describe_carried(struct image_work *g, uint64_t blocks, uint64_t bytes)
 {
     const struct carry_sum t = total_of(g->carry);
     char text[400];
@@ -162,7 +162,7 @@ static const char *describe(struct image_work *g, uint64_t blocks, uint64_t byte
     return arena_text(&g->arena, text, n < 0 ? 0 : (size_t)n);
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_carried_numbers(const void *a, const void *b)
 {
     const uint32_t x = *(const uint32_t *)a;
     const struct raw_stream *s = *(struct raw_stream *const *)b;
@@ -173,8 +173,8 @@ uint32_t carry_thread(const struct image_work *g, uint32_t number)
 {
     if (!g->raw->streams)
         return UINT32_MAX;
-    struct raw_stream *const *s =
-        bsearch(&number, &g->streams[g->raw->first_stream], g->raw->streams, sizeof *s, by_number);
+    struct raw_stream *const *s = bsearch(&number, &g->streams[g->raw->first_stream],
+                                          g->raw->streams, sizeof *s, compare_carried_numbers);
     return s ? (*s)->thread_index : UINT32_MAX;
 }
 
@@ -183,9 +183,9 @@ int carry_speak(struct image_work *g, struct error *err)
     const uint32_t count = g->live.count;
     const uint64_t bytes = g->live.bytes;
     struct carry_block *all = carry_gather(g);
-    if (!all || !(g->carry_note = describe(g, count, bytes))) {
+    if (!all || !(g->carry_note = describe_carried(g, count, bytes))) {
         free(all);
-        return no_memory(err);
+        return carry_no_memory(err);
     }
     live_free(&g->live);
     block_writer_forget(g->blocks);
@@ -209,7 +209,7 @@ int carry_speak(struct image_work *g, struct error *err)
                                 .usable = b->usable,
                                 .address = b->address,
                                 .argument = all[i].origin.argument};
-        status = e.stack == UINT32_MAX ? no_memory(err)
+        status = e.stack == UINT32_MAX ? carry_no_memory(err)
                                        : image_begin_block(g, &e, b->stack, b->turn, false, err);
         g->inherited++;
     }

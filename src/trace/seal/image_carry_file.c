@@ -10,7 +10,7 @@
 #define NODE_BYTES  24u
 #define SITE_BYTES  32u
 
-static int no_memory(struct error *err) { return error_memory_for(err, "folding"); }
+static int carry_file_no_memory(struct error *err) { return error_memory_for(err, "folding"); }
 
 /* ---- writing ---- */
 
@@ -26,10 +26,10 @@ struct writer {
     struct error *err;
 };
 
-static void flush(struct writer *w)
+static void carry_flush(struct writer *w)
 {
     if (w->b.failed)
-        w->status = no_memory(w->err);
+        w->status = carry_file_no_memory(w->err);
     if (!w->b.n || w->status)
         return;
     struct mlw_chunk c = {.type = MLW_CHUNK_CARRIED,
@@ -44,9 +44,9 @@ static void flush(struct writer *w)
 }
 
 /* Records of a kind follow. */
-static void begin(struct writer *w, enum mlw_carried kind)
+static void carry_begin_kind(struct writer *w, enum mlw_carried kind)
 {
-    flush(w);
+    carry_flush(w);
     w->kind = kind;
 }
 
@@ -54,10 +54,10 @@ static void put32(struct writer *w, uint32_t v) { bytes_put(&w->b, &v, sizeof v)
 static void put64(struct writer *w, uint64_t v) { bytes_put(&w->b, &v, sizeof v); }
 
 /* A record is over. */
-static void ended(struct writer *w)
+static void carry_end_record(struct writer *w)
 {
     if (w->b.n > CHUNK_BYTES)
-        flush(w);
+        carry_flush(w);
 }
 
 /* Which threads stay known: that may get more rows, whose chunks may be met once more, or that made
@@ -82,7 +82,7 @@ static bool *keep_threads(const struct image_work *g)
 static void put_streams(struct writer *w, const bool *keep)
 {
     const struct image_work *g = w->g;
-    begin(w, MLW_CARRIED_STREAMS);
+    carry_begin_kind(w, MLW_CARRIED_STREAMS);
     for (uint32_t i = 0; i < g->raw->streams; i++) {
         const struct raw_stream *s = g->streams[g->raw->first_stream + i];
         const struct merge_position *p = &g->carry->where[i];
@@ -97,14 +97,14 @@ static void put_streams(struct writer *w, const bool *keep)
         put64(w, p->calls);
         put64(w, s->lost_calls);
         put64(w, s->gap_calls);
-        ended(w);
+        carry_end_record(w);
     }
 }
 
 static void put_threads(struct writer *w, const bool *keep)
 {
     const struct image_work *g = w->g;
-    begin(w, MLW_CARRIED_THREADS);
+    carry_begin_kind(w, MLW_CARRIED_THREADS);
     for (uint32_t i = 0; i < g->raw->streams; i++) {
         const struct raw_stream *s = g->streams[g->raw->first_stream + i];
         const struct image_thread *t = &g->threads[s->thread_index];
@@ -119,15 +119,15 @@ static void put_threads(struct writer *w, const bool *keep)
         bytes_put_u8(&w->b, t->ended);
         bytes_put_u8(&w->b, (uint8_t)(n < 255 ? n : 255));
         bytes_put(&w->b, t->name, n < 255 ? n : 255);
-        ended(w);
+        carry_end_record(w);
     }
 }
 
 /* The nodes of an image, those of the ones that it was forked from first. */
-static void put_nodes(struct writer *w, const struct image_work *g)
+static void carry_put_nodes(struct writer *w, const struct image_work *g)
 {
     if (g->parent && !g->raw->carried)
-        put_nodes(w, g->parent);
+        carry_put_nodes(w, g->parent);
     const uint64_t end = (uint64_t)g->nodes.page_count << NODES_PAGE_BITS;
     for (uint64_t id = 1; id < end; id++) {
         const struct node *n = nodes_find(&g->nodes, (uint32_t)id);
@@ -138,14 +138,14 @@ static void put_nodes(struct writer *w, const struct image_work *g)
         put64(w, n->pc);
         put32(w, n->module);
         put32(w, n->flags);
-        ended(w);
+        carry_end_record(w);
     }
 }
 
-static void put_modules(struct writer *w)
+static void carry_put_modules(struct writer *w)
 {
     const struct image_work *g = w->g;
-    begin(w, MLW_CARRIED_MODULES);
+    carry_begin_kind(w, MLW_CARRIED_MODULES);
     for (size_t i = 0; i < g->module_map.cap; i++) {
         const struct pair_map_entry *e = &g->module_map.entries[i];
         if (!e->value)
@@ -160,7 +160,7 @@ static void put_modules(struct writer *w)
         bytes_put_varint(&w->b, m->build_id_bytes);
         bytes_put(&w->b, m->build_id, m->build_id_bytes);
         bytes_put_text(&w->b, m->path, strlen(m->path));
-        ended(w);
+        carry_end_record(w);
     }
 }
 
@@ -174,7 +174,7 @@ static uint32_t number_of_maker(const struct image_work *g, const struct live_bl
     return b->thread < g->raw->threads ? number[b->thread] : 0;
 }
 
-static int put_blocks(struct writer *w)
+static int carry_put_blocks(struct writer *w)
 {
     const struct image_work *g = w->g;
     uint32_t *number = calloc((size_t)g->raw->threads + 1, sizeof *number);
@@ -182,13 +182,13 @@ static int put_blocks(struct writer *w)
     if (!number || !all) {
         free(number);
         free(all);
-        return no_memory(w->err);
+        return carry_file_no_memory(w->err);
     }
     for (uint32_t i = 0; i < g->raw->streams; i++) {
         const struct raw_stream *s = g->streams[g->raw->first_stream + i];
         number[s->thread_index] = s->thread;
     }
-    begin(w, MLW_CARRIED_BLOCKS);
+    carry_begin_kind(w, MLW_CARRIED_BLOCKS);
     for (uint32_t i = 0; i < g->live.count && !w->status; i++) {
         const struct live_block *b = &all[i].block;
         put64(w, b->address);
@@ -202,7 +202,7 @@ static int put_blocks(struct writer *w)
         bytes_put_u8(&w->b, b->op);
         bytes_put_u8(&w->b, b->path);
         bytes_put(&w->b, "\0", 2);
-        ended(w);
+        carry_end_record(w);
     }
     w->out->blocks += g->live.count;
     free(number);
@@ -210,10 +210,10 @@ static int put_blocks(struct writer *w)
     return w->status;
 }
 
-static void put_sums(struct writer *w)
+static void carry_put_sums(struct writer *w)
 {
     struct carry *c = w->g->carry;
-    begin(w, MLW_CARRIED_SUMS);
+    carry_begin_kind(w, MLW_CARRIED_SUMS);
     for (uint32_t k = 0; k < c->slice_count; k++) {
         put64(w, c->slices[k].from);
         put64(w, c->slices[k].to);
@@ -232,7 +232,7 @@ static void put_sums(struct writer *w)
         }
         if (!w->b.failed)
             memcpy(w->b.data + at, &count, sizeof count);
-        ended(w);
+        carry_end_record(w);
     }
 }
 
@@ -327,20 +327,20 @@ int image_carry(struct image_work *g, struct carry_out *out, struct error *err)
     struct writer w = {.g = g, .out = out, .err = err};
     bool *keep = keep_threads(g);
     if (!keep || !close_slice(g))
-        w.status = no_memory(err);
+        w.status = carry_file_no_memory(err);
     if (!w.status &&
         (!g->raw->process_offset ||
          !carry_again(out, g->recording->fd, g->raw->process_offset, err)) &&
         !put_resident(g, out, err) && !put_split(g, out, err)) {
         put_streams(&w, keep);
         put_threads(&w, keep);
-        begin(&w, MLW_CARRIED_NODES);
-        put_nodes(&w, g);
-        put_modules(&w);
-        put_sums(&w);
+        carry_begin_kind(&w, MLW_CARRIED_NODES);
+        carry_put_nodes(&w, g);
+        carry_put_modules(&w);
+        carry_put_sums(&w);
         if (!w.status)
-            put_blocks(&w);
-        flush(&w);
+            carry_put_blocks(&w);
+        carry_flush(&w);
     } else {
         w.status = -1;
     }
@@ -362,7 +362,7 @@ int image_carry(struct image_work *g, struct carry_out *out, struct error *err)
 
 /* ---- reading ---- */
 
-static int load_threads(struct image_work *g, struct span *s)
+static int carry_load_threads(struct image_work *g, struct span *s)
 {
     while (span_left(s) >= 26) {
         const uint32_t number = (uint32_t)span_number(s, 4);
@@ -488,7 +488,7 @@ int carry_load(struct image_work *g, struct error *err)
             return -1;
         struct span s = span_of(payload, k->payload_bytes);
         switch (k->kind) {
-        case MLW_CARRIED_THREADS: status = load_threads(g, &s); break;
+        case MLW_CARRIED_THREADS: status = carry_load_threads(g, &s); break;
         case MLW_CARRIED_NODES: status = load_nodes(g, &s); break;
         case MLW_CARRIED_MODULES: status = load_modules(g, &s); break;
         case MLW_CARRIED_BLOCKS: status = load_blocks(g, &s); break;
@@ -497,5 +497,5 @@ int carry_load(struct image_work *g, struct error *err)
         }
         free(payload);
     }
-    return status ? no_memory(err) : 0;
+    return status ? carry_file_no_memory(err) : 0;
 }

@@ -1,7 +1,7 @@
 #include "format/file_id.h"
 #include "image_impl.h"
 
-static int no_memory(struct error *err) { return error_memory_for(err, "sealing"); }
+static int facts_no_memory(struct error *err) { return error_memory_for(err, "sealing"); }
 
 /* --- what names the events, written before them --- */
 
@@ -70,8 +70,8 @@ const struct node *image_node_of(const struct image_work *g, uint32_t dense, uin
     return n;
 }
 
-static int put_nodes(struct image_work *g, const struct trace_frame_node *nodes, uint32_t first,
-                     uint32_t n, struct error *err)
+static int put_fact_nodes(struct image_work *g, const struct trace_frame_node *nodes,
+                          uint32_t first, uint32_t n, struct error *err)
 {
     struct seal_writer *w = block_writer_lend(g->blocks, err);
     return w ? facts_write_nodes(w, g->number, nodes, first, n, err) : -1;
@@ -86,10 +86,10 @@ static int rewrite_nodes(struct image_work *g, struct error *err)
         struct trace_frame_node node;
         int known = describe_node(g, e->unknown[i], &node);
         if (known < 0)
-            return no_memory(err);
+            return facts_no_memory(err);
         if (!known)
             e->unknown[kept++] = e->unknown[i];
-        else if (put_nodes(g, &node, e->unknown[i], 1, err))
+        else if (put_fact_nodes(g, &node, e->unknown[i], 1, err))
             return -1;
     }
     e->unknown_count = kept;
@@ -107,22 +107,22 @@ static int write_nodes(struct image_work *g, struct error *err)
     while (!status && e->nodes + 1 < g->used_count) {
         uint32_t first = e->nodes + 1, n = 0;
         if (!t && !(t = malloc(SEAL_NODES_MAX * sizeof *t)))
-            return no_memory(err);
+            return facts_no_memory(err);
         /* callers get ids behind the last: there may be more now */
         while (!status && n < SEAL_NODES_MAX && first + n < g->used_count) {
             int known = describe_node(g, first + n, &t[n]);
             if (known < 0 || (!known && write_again(g, first + n)))
-                status = no_memory(err);
+                status = facts_no_memory(err);
             n++;
         }
-        status = status ? status : put_nodes(g, t, first, n, err);
+        status = status ? status : put_fact_nodes(g, t, first, n, err);
         e->nodes += n;
     }
     free(t);
     return status;
 }
 
-static int by_time(const void *a, const void *b)
+static int compare_fact_times(const void *a, const void *b)
 {
     const struct trace_event_note *x = a, *y = b;
     return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
@@ -155,7 +155,7 @@ static struct trace_event_note *gather_notes(struct image_work *g, size_t first,
     }
     *n = (uint32_t)k;
     if (t && k > 1)
-        qsort(t, k, sizeof *t, by_time);
+        qsort(t, k, sizeof *t, compare_fact_times);
     return t;
 }
 
@@ -218,8 +218,8 @@ static bool is_other_title(const struct raw_image *raw)
 
 /* What the image says of its process; `lost` calls. early: only facts of its beginning, so that it
  * does not matter when the recording is sealed. */
-static int describe(struct image_work *g, struct image_facts *f, bool early, uint64_t lost,
-                    struct error *err)
+static int describe_image_facts(struct image_work *g, struct image_facts *f, bool early,
+                                uint64_t lost, struct error *err)
 {
     const struct raw_image *raw = g->raw;
     const struct raw *r = g->recording;
@@ -243,7 +243,7 @@ static int describe(struct image_work *g, struct image_facts *f, bool early, uin
     m->environment = raw->has_environment ? m->settings : NULL;
     const char **texts = arena_alloc(&g->arena, (notes + r->note_count + 2) * sizeof *texts);
     if (!m->command || !texts || (raw->has_settings && !m->settings))
-        return no_memory(err);
+        return facts_no_memory(err);
     if (r->note_count)
         memcpy(texts, r->notes, r->note_count * sizeof *texts);
     if (notes)
@@ -279,12 +279,12 @@ static int write_early(struct image_work *g, struct error *err)
     struct trace_event_note *notes =
         gather_notes(g, e->notes, from, g->last_clock, &f.image.note_count);
     struct trace_thread *threads = calloc((size_t)n + 1, sizeof *threads);
-    int status = notes && threads ? 0 : no_memory(err);
+    int status = notes && threads ? 0 : facts_no_memory(err);
     bool due = n || f.image.note_count || e->modules < g->module_count || !e->described;
     if (status || !due)
         goto out;
     uint32_t note_count = f.image.note_count;
-    if (!e->described && describe(g, &f, true, 0, err)) {
+    if (!e->described && describe_image_facts(g, &f, true, 0, err)) {
         status = -1;
         goto out;
     }
@@ -354,7 +354,7 @@ static int gather_sizes(const struct image_work *g, struct mlw_resident **reside
     return 0;
 }
 
-static void describe_end(struct image_work *g, struct trace_image *m)
+static void describe_image_end(struct image_work *g, struct trace_image *m)
 {
     const struct raw_image *raw = g->raw;
     uint64_t end = raw->end_clock > g->last_clock ? raw->end_clock : g->last_clock;
@@ -406,9 +406,9 @@ int image_finish(struct image_work *g, struct image_totals *totals, struct error
     lost += feed_unreadable(g->feed);
     if (g->raw->lost_reported > lost)
         lost = g->raw->lost_reported;
-    if (describe(g, &f, false, lost, err))
+    if (describe_image_facts(g, &f, false, lost, err))
         goto out;
-    describe_end(g, m);
+    describe_image_end(g, m);
     if (g->recording->namer && identify_files(g, g->recording->namer, err))
         goto out;
     if (!f.names_bytes && g->recording->namer) {
@@ -433,7 +433,7 @@ int image_finish(struct image_work *g, struct image_totals *totals, struct error
     if (!threads || !notes || gather_sizes(g, &resident, &splits, m) ||
         faulted_failed(g->faulted) ||
         !image_kernel_facts(&g->kernel, g->faulted, g->time, g->reset_clock, m)) {
-        no_memory(err);
+        facts_no_memory(err);
         goto out;
     }
     struct seal_writer *w = block_writer_lend(g->blocks, err);

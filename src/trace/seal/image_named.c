@@ -19,7 +19,7 @@ static int by_pc(const void *a, const void *b)
     return x->exact - y->exact;
 }
 
-static void put_name(struct bytes *out, const struct trace_name *k)
+static void put_image_name(struct bytes *out, const struct trace_name *k)
 {
     bytes_put(out, &k->pc, sizeof k->pc);
     bytes_put(out, &k->line, sizeof k->line);
@@ -29,7 +29,8 @@ static void put_name(struct bytes *out, const struct trace_name *k)
 }
 
 /* Marks the modules that are wanted; whether there are any. */
-static bool choose(const struct image_work *g, const struct trace_namer *namer, bool *wanted)
+static bool choose_modules(const struct image_work *g, const struct trace_namer *namer,
+                           bool *wanted)
 {
     bool any = false;
     for (size_t i = 0; i < g->module_count; i++)
@@ -47,7 +48,7 @@ int image_name(const struct image_work *g, const struct trace_namer *namer, stru
     int status = 0;
     if (!wanted)
         return error_memory_for(err, "sealing");
-    if (!choose(g, namer, wanted))
+    if (!choose_modules(g, namer, wanted))
         goto out;
     all = malloc((g->used_count + 1) * sizeof *all);
     if (!all) {
@@ -71,7 +72,7 @@ int image_name(const struct image_work *g, const struct trace_namer *namer, stru
         const size_t frames = namer->name(namer->arg, &g->modules[all[i].module - 1], all[i].pc,
                                           !all[i].exact, names, FRAMES_MOST);
         for (size_t k = 0; k < frames; k++)
-            put_name(out, &names[k]);
+            put_image_name(out, &names[k]);
     }
     if (out->failed)
         status = error_memory_for(err, "sealing");

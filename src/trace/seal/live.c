@@ -15,7 +15,7 @@ void live_free(struct live *l)
     memset(l, 0, sizeof *l);
 }
 
-static void put_place(uint64_t *places, size_t mask, uint64_t place)
+static void put_live_place(uint64_t *places, size_t mask, uint64_t place)
 {
     size_t h = (uint32_t)place & mask;
     while (places[h])
@@ -32,7 +32,7 @@ bool live_grow(struct live *l)
     memset(places, 0, cap * sizeof *places);
     for (size_t i = 0; l->places && i <= l->mask; i++)
         if (l->places[i])
-            put_place(places, cap - 1, l->places[i]);
+            put_live_place(places, cap - 1, l->places[i]);
     free(l->places);
     l->places = places;
     l->mask = cap - 1;

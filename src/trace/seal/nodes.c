@@ -75,7 +75,7 @@ static uint32_t *place_of_id(struct nodes *t, uint32_t id)
 }
 
 /* A node of its own for an id. NULL without memory. */
-static struct node *add(struct nodes *t, uint32_t id, uint32_t *at)
+static struct node *add_own_node(struct nodes *t, uint32_t id, uint32_t *at)
 {
     if (!t->count && !ARRAY_ADD(t->all, t->count, t->cap))
         return NULL;
@@ -92,10 +92,10 @@ struct node *nodes_use(struct nodes *t, uint32_t id)
     uint32_t *at = place_of_id(t, id);
     if (!at)
         return NULL;
-    return *at ? &t->all[*at] : add(t, id, at);
+    return *at ? &t->all[*at] : add_own_node(t, id, at);
 }
 
-static size_t hash(const struct node *n)
+static size_t hash_node(const struct node *n)
 {
     uint64_t a = (uint64_t)n->parent | (uint64_t)n->module << 32 | (uint64_t)n->flags << 56;
     uint64_t h = (a ^ n->pc * 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
@@ -109,16 +109,16 @@ static bool same(const struct node *a, const struct node *b)
 }
 
 /* Where the index of a node with this meaning stands, or belongs. */
-static uint32_t *place_of(const struct nodes *t, const struct node *meaning)
+static uint32_t *node_place(const struct nodes *t, const struct node *meaning)
 {
-    size_t h = hash(meaning) & (t->place_cap - 1);
+    size_t h = hash_node(meaning) & (t->place_cap - 1);
     while (t->places[h] && !same(&t->all[t->places[h]], meaning))
         h = (h + 1) & (t->place_cap - 1);
     return &t->places[h];
 }
 
 /* Room for one more place. 0, or -1 without memory. */
-static int make_room(struct nodes *t)
+static int make_node_room(struct nodes *t)
 {
     if (t->place_count * 2 < t->place_cap)
         return 0;
@@ -133,7 +133,7 @@ static int make_room(struct nodes *t)
     t->place_cap = cap;
     t->place_count = 0;
     for (size_t i = 1; i < t->count; i++) {
-        uint32_t *at = t->all[i].known ? place_of(t, &t->all[i]) : NULL;
+        uint32_t *at = t->all[i].known ? node_place(t, &t->all[i]) : NULL;
         if (!at || *at)
             continue; /* the first of those that mean the same */
         *at = (uint32_t)i;
@@ -144,12 +144,12 @@ static int make_room(struct nodes *t)
 
 /* Frees the place of a node whose meaning ends. What stands behind it moves up, so that a search
  * for it does not end here. */
-static void vacate(struct nodes *t, uint32_t *place)
+static void vacate_place(struct nodes *t, uint32_t *place)
 {
     const size_t mask = t->place_cap - 1;
     size_t hole = (size_t)(place - t->places);
     for (size_t i = (hole + 1) & mask; t->places[i]; i = (i + 1) & mask) {
-        const size_t home = hash(&t->all[t->places[i]]) & mask;
+        const size_t home = hash_node(&t->all[t->places[i]]) & mask;
         if (((i - home) & mask) < ((i - hole) & mask))
             continue;
         t->places[hole] = t->places[i];
@@ -162,13 +162,13 @@ static void vacate(struct nodes *t, uint32_t *place)
 int nodes_announce(struct nodes *t, uint32_t id, const struct node *meaning)
 {
     struct node n = *meaning;
-    uint32_t *at = make_room(t) ? NULL : place_of_id(t, id);
+    uint32_t *at = make_node_room(t) ? NULL : place_of_id(t, id);
     if (!at)
         return -1;
     const struct node *parent = n.parent ? nodes_find(t, n.parent) : NULL;
     if (parent)
         n.parent = parent->id;
-    uint32_t *place = place_of(t, &n);
+    uint32_t *place = node_place(t, &n);
     if (*at && *at == *place)
         return 0;
     /* A node that this id made keeps its dense id, which may stand in the file. */
@@ -179,12 +179,12 @@ int nodes_announce(struct nodes *t, uint32_t id, const struct node *meaning)
         return 0;
     }
     if (changed) {
-        uint32_t *old = place_of(t, own);
+        uint32_t *old = node_place(t, own);
         if (*old == *at)
-            vacate(t, old);
-        place = place_of(t, &n);
+            vacate_place(t, old);
+        place = node_place(t, &n);
     }
-    if (!own && !(own = add(t, id, at)))
+    if (!own && !(own = add_own_node(t, id, at)))
         return -1;
     own->pc = n.pc;
     own->parent = n.parent;

@@ -108,7 +108,7 @@ void seal_read_beside(struct sealing *s, struct level *l)
     s->may_read = false;
 }
 
-static int enter(struct sealing *s, uint32_t image, struct error *err)
+static int enter_image(struct sealing *s, uint32_t image, struct error *err)
 {
     struct level *l = ARRAY_ADD(s->levels, s->depth, s->level_room);
     if (!l)
@@ -135,7 +135,7 @@ static int enter(struct sealing *s, uint32_t image, struct error *err)
 }
 
 /* The image on top is done. */
-static int leave(struct sealing *s, struct error *err)
+static int leave_image(struct sealing *s, struct error *err)
 {
     struct level *l = &s->levels[s->depth - 1];
     if (s->met)
@@ -159,7 +159,7 @@ int seal_step(struct sealing *s, struct error *err)
         if (root >= s->placed)
             return s->growing;
         s->roots_begun++;
-        return enter(s, s->children[root], err) ? -1 : 2;
+        return enter_image(s, s->children[root], err) ? -1 : 2;
     }
     struct level *l = &s->levels[s->depth - 1];
     uint64_t child = UINT64_MAX, until = l->limit;
@@ -184,11 +184,11 @@ int seal_step(struct sealing *s, struct error *err)
     if (stopped)
         l->next = l->end;
     if (l->next == l->end)
-        return leave(s, err) ? -1 : 2;
+        return leave_image(s, err) ? -1 : 2;
     if (image_suspend(l->work, err))
         return -1;
     l->begun++;
-    return enter(s, s->children[l->next++], err) ? -1 : 2;
+    return enter_image(s, s->children[l->next++], err) ? -1 : 2;
 }
 
 int seal_write_facts(struct sealing *s, enum seal_type type, const struct file_facts *f,
@@ -206,7 +206,7 @@ int seal_write_facts(struct sealing *s, enum seal_type type, const struct file_f
 }
 
 /* Whether the window begins behind its end. */
-static bool is_over(const struct sealing *s, const struct raw_image *m)
+static bool image_is_before_window(const struct sealing *s, const struct raw_image *m)
 {
     return s->cut && m->ended && m->end_clock && m->end_clock < s->cut;
 }
@@ -235,9 +235,9 @@ int seal_plan(struct sealing *s, struct error *err)
         const bool child = parent != UINT32_MAX && seal_start_of(m) != UINT64_MAX;
         order[i] = (struct child){seal_start_of(m), child ? parent : n, i};
         if (s->fold)
-            s->fates[i] = is_over(s, m) ? IMAGE_FORGOTTEN : IMAGE_FOLDED;
+            s->fates[i] = image_is_before_window(s, m) ? IMAGE_FORGOTTEN : IMAGE_FOLDED;
         else if (s->cut || m->carried)
-            s->fates[i] = is_over(s, m) ? IMAGE_FORGOTTEN : IMAGE_WINDOW;
+            s->fates[i] = image_is_before_window(s, m) ? IMAGE_FORGOTTEN : IMAGE_WINDOW;
     }
     if (n > 1)
         qsort(order, n, sizeof *order, by_parent);
@@ -280,7 +280,7 @@ int seal_make_blocks(struct sealing *s, uint64_t calls, struct error *err)
     return (s->blocks = block_writer_new(&s->writer, calls, threads, err)) ? 0 : -1;
 }
 
-static int make_blocks(struct sealing *s, struct error *err)
+static int make_image_blocks(struct sealing *s, struct error *err)
 {
     uint64_t calls = 0;
     for (size_t i = 0; i < s->raw->stream_count; i++) {
@@ -331,7 +331,7 @@ int seal_recording(struct raw *r, int out, const struct seal_how *how,
     if (seal_plan(&s, err))
         goto out;
     s.writer.stored = how->stored;
-    if (make_blocks(&s, err))
+    if (make_image_blocks(&s, err))
         goto out;
     if (uncertain) {
         const char **note = ARRAY_ADD(r->notes, r->note_count, r->note_cap);
@@ -367,7 +367,7 @@ int seal_fold(struct raw *r, const struct timebase *t, uint64_t cut, struct carr
 {
     static const struct seal_how how;
     struct sealing s = {.raw = r, .how = &how, .time = *t, .cut = cut, .fold = out};
-    int status = seal_plan(&s, err) || make_blocks(&s, err) || seal_all(&s, err) ? -1 : 0;
+    int status = seal_plan(&s, err) || make_image_blocks(&s, err) || seal_all(&s, err) ? -1 : 0;
     seal_release(&s);
     return status;
 }

@@ -213,7 +213,7 @@ void section_put_u64(struct seal_writer *w, struct section *s, unsigned id, cons
     }
 }
 
-static int write_all(int fd, const void *data, size_t n, uint64_t at, struct error *err)
+static int write_all_at(int fd, const void *data, size_t n, uint64_t at, struct error *err)
 {
     for (size_t done = 0; done < n;) {
         ssize_t k = pwrite(fd, (const uint8_t *)data + done, n - done, (off_t)(at + done));
@@ -244,8 +244,8 @@ int section_write(struct seal_writer *w, struct section *s, struct error *err)
     memcpy(head, &s->header, sizeof s->header);
     s->header.checksum = mlw_checksum_part(0, head, n);
     memcpy(head, &s->header, sizeof s->header);
-    if (write_all(w->fd, head, n, w->offset, err) ||
-        write_all(w->fd, s->data.data, s->data.n, w->offset + n, err))
+    if (write_all_at(w->fd, head, n, w->offset, err) ||
+        write_all_at(w->fd, s->data.data, s->data.n, w->offset + n, err))
         return -1;
     w->offset += n + s->data.n;
     return 0;

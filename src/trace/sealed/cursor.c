@@ -48,14 +48,14 @@ void cursor_arrays_free(struct arrays *a)
 
 /* ---- loading ---- */
 
-static void load(void *arg, uint64_t number, unsigned place)
+static void load_cursor_block(void *arg, uint64_t number, unsigned place)
 {
     struct cursor *c = arg;
     loaded_read(&c->places[place], c->store, c->image, &c->detail->blocks[number], c->columns);
 }
 
 /* Those up to the first that begins behind the time that is asked for. */
-static uint64_t blocks_of(const struct cursor *c)
+static uint64_t count_cursor_blocks(const struct cursor *c)
 {
     const struct store_image *d = c->detail;
     size_t n = 0;
@@ -80,7 +80,7 @@ struct cursor *cursor_open(struct store *s, uint32_t image, unsigned columns, ui
     c->columns = columns ? columns : TRACE_COL_ALL;
     c->to_ns = to_ns;
     c->state_number = c->detail->first_block;
-    c->blocks_left = blocks_of(c);
+    c->blocks_left = count_cursor_blocks(c);
     c->ref_temp = malloc((BATCH + 16) * sizeof *c->ref_temp);
     c->u64_temp = malloc((BATCH + 16) * sizeof *c->u64_temp);
     c->places = calloc(threads, sizeof *c->places);
@@ -90,7 +90,8 @@ struct cursor *cursor_open(struct store *s, uint32_t image, unsigned columns, ui
         made = loaded_make(&c->places[c->place_count++]);
     /* One takes the loaded blocks, and one takes the batches. */
     if (made)
-        c->pieces = pieces_open(threads, threads > 2 ? threads - 2 : 0, c->blocks_left, load, c);
+        c->pieces = pieces_open(threads, threads > 2 ? threads - 2 : 0, c->blocks_left,
+                                load_cursor_block, c);
     if (!c->pieces) {
         no_memory(err);
         cursor_close(c);

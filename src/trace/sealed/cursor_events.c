@@ -21,7 +21,7 @@ static void next_argument(struct cursor *c)
 
 /* Puts the slots that this block uses first under the stack, so that they come when all others are
  * taken. */
-static int prepare_stack(struct cursor *c, const struct seal_block *h, struct error *err)
+static int prepare_slot_stack(struct cursor *c, const struct seal_block *h, struct error *err)
 {
     const uint32_t fresh = h->new_slots;
     /* allocations of this block may pop, releases push; one batch may overshoot */
@@ -61,7 +61,7 @@ int cursor_take_begin(struct cursor *c, struct error *err)
 {
     struct loaded *in = c->in;
     const struct seal_block *h = &in->head.block;
-    if (!ARRAY_ROOM(c->thread_last, in->threads, c->thread_cap) || prepare_stack(c, h, err))
+    if (!ARRAY_ROOM(c->thread_last, in->threads, c->thread_cap) || prepare_slot_stack(c, h, err))
         return no_memory(err);
     for (uint32_t i = 0; i < in->threads; i++)
         c->thread_last[i] = POISON;
@@ -319,7 +319,7 @@ __attribute__((constructor)) static void fill_has(void)
     }
 }
 
-static uint32_t count(const uint8_t table[256], const uint8_t *code, uint32_t n)
+static uint32_t count_codes(const uint8_t table[256], const uint8_t *code, uint32_t n)
 {
     uint32_t k = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -365,7 +365,7 @@ struct taking {
 static bool take_sizes(struct cursor *c, const struct taking *t)
 {
     struct arrays *a = &c->a;
-    const uint32_t k = t->has.mixed ? count(has.size, t->code, t->n) : t->has.allocs;
+    const uint32_t k = t->has.mixed ? count_codes(has.size, t->code, t->n) : t->has.allocs;
     uint64_t *const values = t->has.mixed ? c->u64_temp : a->begun_size;
     if (numbers_take_u64(&c->in->size, values, k))
         return false;
@@ -380,7 +380,7 @@ static bool take_sizes(struct cursor *c, const struct taking *t)
 static bool take_stacks(struct cursor *c, const struct taking *t)
 {
     struct arrays *a = &c->a;
-    const uint32_t k = t->has.mixed ? count(has.stack, t->code, t->n) : t->has.allocs,
+    const uint32_t k = t->has.mixed ? count_codes(has.stack, t->code, t->n) : t->has.allocs,
                    stacks = c->image->stacks;
     uint32_t *const values = t->has.mixed ? c->ref_temp : a->begun_stack;
     if (numbers_take_u32(&c->in->stack, values, k))
@@ -531,8 +531,8 @@ static void arrange(struct cursor *c, uint32_t n)
 }
 
 /* Slots, and threads as the block numbers them. False when the block cannot be. */
-static bool take_places(struct cursor *c, const struct taking *t, struct arrays **from,
-                        uint32_t *given)
+static bool take_event_places(struct cursor *c, const struct taking *t, struct arrays **from,
+                              uint32_t *given)
 {
     struct arrays *a = &c->a;
     const uint32_t *local = NULL, n = t->n;
@@ -575,7 +575,7 @@ bool cursor_take(struct cursor *c, uint32_t n, struct arrays **from, uint32_t *g
                usable = wants(c, TRACE_COL_ADDRESS | TRACE_COL_USABLE);
     t.each = !wants(c, TRACE_COL_BEGUN) || t.has.mixed || c->degraded;
     take_codes(code, n, a->kind, a->op);
-    if (!take_places(c, &t, from, given))
+    if (!take_event_places(c, &t, from, given))
         return false;
     if (wants(c, TRACE_COL_THREAD))
         take_threads(c->in, a->thread, n);

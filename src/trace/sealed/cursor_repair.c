@@ -37,7 +37,7 @@ bool cursor_known_room(struct cursor *c, size_t slots)
     return true;
 }
 
-static bool ended(struct cursor *c, uint32_t slot)
+static bool slot_has_ended(struct cursor *c, uint32_t slot)
 {
     if (slot >= c->known_cap || !c->known[slot])
         return true;
@@ -75,13 +75,13 @@ static int exact_state(struct cursor *c)
     status = 1;
     for (size_t i = 1; i < n; i++) {
         stack[v[0] + i - 1] = v[i];
-        if (!ended(c, v[i]))
+        if (!slot_has_ended(c, v[i]))
             status = -1;
     }
     struct span s = span_of(begun.data, begun.n);
     for (uint64_t slot = 0; span_left(&s) && !s.bad;) {
         slot += mlw_unzigzag(span_varint(&s));
-        if (slot < UINT32_MAX && !ended(c, (uint32_t)slot))
+        if (slot < UINT32_MAX && !slot_has_ended(c, (uint32_t)slot))
             status = -1;
     }
 out:
@@ -118,7 +118,7 @@ int cursor_resync(struct cursor *c, bool exact, struct error *err)
         for (uint32_t i = 0; i < b->free_slots; i++)
             stack[i] = POISON;
         for (size_t i = 0; i < c->known_cap && !k; i++)
-            k = ended(c, (uint32_t)i) ? 0 : -1;
+            k = slot_has_ended(c, (uint32_t)i) ? 0 : -1;
     }
     if (k < 0)
         return no_memory(err);

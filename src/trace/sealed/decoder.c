@@ -31,7 +31,7 @@ static void exchange(struct cursor *c, struct part *p)
 }
 
 /* Decodes a batch into the part. */
-static int fill(void *arg, unsigned part)
+static int fill_batch_part(void *arg, unsigned part)
 {
     struct decoder *d = arg;
     struct cursor *c = d->cursor;
@@ -74,7 +74,7 @@ struct decoder *decoder_open(struct cursor *c)
             parts_free(d);
             return NULL;
         }
-    if (!(d->ring = ring_open(DECODER_PARTS, fill, help, d))) {
+    if (!(d->ring = ring_open(DECODER_PARTS, fill_batch_part, help, d))) {
         parts_free(d);
         return NULL;
     }

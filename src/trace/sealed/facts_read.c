@@ -3,8 +3,8 @@
 #include "format/row.h"
 #include "numbers.h"
 
-static bool load(int fd, const struct section_head *h, unsigned id, ZSTD_DCtx *z,
-                 struct bytes *scratch, struct bytes *b, struct span *s, struct error *err)
+static bool load_section(int fd, const struct section_head *h, unsigned id, ZSTD_DCtx *z,
+                         struct bytes *scratch, struct bytes *b, struct span *s, struct error *err)
 {
     int k = section_read(fd, h, id, SEAL_PART_BYTES, SEAL_STREAM_MAX, z, scratch, b, err);
     if (k < 0)
@@ -56,7 +56,7 @@ static const char *ended_text(struct span *s, struct arena *a)
     return t;
 }
 
-static int damaged(struct error *err)
+static int facts_damaged(struct error *err)
 {
     return error_set(err, ERROR_FORMAT, "a section of facts is damaged");
 }
@@ -67,7 +67,7 @@ int facts_read_file(int fd, const struct section_head *h, ZSTD_DCtx *z, struct a
     struct bytes b = {0}, scratch = {0};
     struct span s;
     int status = -1;
-    if (load(fd, h, SEAL_FACT_FILE, z, &scratch, &b, &s, err)) {
+    if (load_section(fd, h, SEAL_FACT_FILE, z, &scratch, &b, &s, err)) {
         f->version = span_varint(&s);
         f->tick_ns = span_varint(&s);
         f->start_realtime_ns = span_varint(&s);
@@ -87,7 +87,7 @@ int facts_read_file(int fd, const struct section_head *h, ZSTD_DCtx *z, struct a
             f->limits.address = span_varint(&s);
             f->limits.data = span_varint(&s);
         }
-        status = s.bad ? damaged(err) : 0;
+        status = s.bad ? facts_damaged(err) : 0;
     }
     bytes_free(&b);
     bytes_free(&scratch);
@@ -113,7 +113,7 @@ typedef void take_record(struct facts *r, void *record);
 static bool load_stream(struct facts *r, unsigned id)
 {
     r->time = r->address = 0;
-    return load(r->fd, r->head, id, r->z, &r->scratch, &r->bytes, &r->s, r->err);
+    return load_section(r->fd, r->head, id, r->z, &r->scratch, &r->bytes, &r->s, r->err);
 }
 
 /* All records of a stream, each of at least `least_bytes` there: how many there can be is bounded
@@ -135,7 +135,7 @@ static void *records(struct facts *r, unsigned id, size_t least_bytes, size_t re
     if (!r->s.bad)
         return all;
     *count = 0;
-    damaged(r->err);
+    facts_damaged(r->err);
     return NULL;
 }
 
@@ -179,7 +179,7 @@ static void take_description(struct span *s, struct arena *a, struct image_facts
     }
 }
 
-static void take_module(struct facts *r, void *record)
+static void take_fact_module(struct facts *r, void *record)
 {
     struct trace_module *k = record;
     struct span *s = &r->s;
@@ -223,7 +223,7 @@ static void take_any_note(struct facts *r, struct trace_event_note *k)
     k->label = text(&r->s, r->arena);
 }
 
-static void take_note(struct facts *r, void *record)
+static void take_fact_note(struct facts *r, void *record)
 {
     struct trace_event_note *k = record;
     take_any_note(r, k);
@@ -327,7 +327,7 @@ static bool more_of_splits(struct facts *r, struct mlw_split *splits, uint32_t c
         splits[i].forked = span_varint(&r->s);
         splits[i].proportional = span_varint(&r->s);
     }
-    return !r->s.bad || (damaged(r->err), false);
+    return !r->s.bad || (facts_damaged(r->err), false);
 }
 
 /* Earlier writers wrote none of it. */
@@ -340,7 +340,7 @@ static bool read_called(struct facts *r, struct trace_image *m)
     m->title = texts(&r->s, r->arena);
     m->comm = text(&r->s, r->arena);
     if (r->s.bad)
-        return damaged(r->err), false;
+        return facts_damaged(r->err), false;
     if (!m->title[0])
         m->title = NULL;
     if (!*m->comm)
@@ -348,18 +348,19 @@ static bool read_called(struct facts *r, struct trace_image *m)
     return true;
 }
 
-static bool read_image(struct facts *r, struct image_facts *f)
+static bool read_fact_image(struct facts *r, struct image_facts *f)
 {
     struct trace_image *m = &f->image;
     if (!load_stream(r, SEAL_FACT_IMAGE))
         return false;
     take_description(&r->s, r->arena, f);
     if (r->s.bad)
-        return damaged(r->err), false;
+        return facts_damaged(r->err), false;
     struct mlw_split *splits = NULL;
-    return (m->modules = RECORDS(r, MODULES, 7, take_module, m->modules, &m->module_count)) &&
+    return (m->modules = RECORDS(r, MODULES, 7, take_fact_module, m->modules, &m->module_count)) &&
            (m->threads = RECORDS(r, THREADS, 7, take_thread, m->threads, &m->thread_count)) &&
-           (m->event_notes = RECORDS(r, NOTES, 4, take_note, m->event_notes, &m->note_count)) &&
+           (m->event_notes =
+                RECORDS(r, NOTES, 4, take_fact_note, m->event_notes, &m->note_count)) &&
            (m->resident =
                 RECORDS(r, RESIDENT, 4, take_resident, m->resident, &m->resident_count)) &&
            (m->splits = splits = RECORDS(r, SPLITS, 10, take_split, splits, &m->split_count)) &&
@@ -374,7 +375,7 @@ int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct 
 {
     memset(f, 0, sizeof *f);
     struct facts r = {.fd = fd, .head = h, .z = z, .arena = a, .image = &f->image, .err = err};
-    const bool done = read_image(&r, f);
+    const bool done = read_fact_image(&r, f);
     bytes_free(&r.bytes);
     bytes_free(&r.scratch);
     return done ? 0 : -1;
@@ -406,41 +407,41 @@ static int read_early(struct facts *r, struct early_facts *e)
 {
     struct trace_image *m = &e->f.image;
     if (r->head->header.number != e->sections)
-        return damaged(r->err);
+        return facts_damaged(r->err);
     if (!load_stream(r, SEAL_FACT_IMAGE))
         return -1;
     if (span_left(&r->s)) {
         struct image_facts f = {0};
         take_description(&r->s, r->arena, &f);
         if (r->s.bad || !read_names(r, &f.image))
-            return damaged(r->err);
+            return facts_damaged(r->err);
         f.image.module_count = m->module_count;
         f.image.thread_count = m->thread_count;
         e->f = f; /* and without the notes so far: they were forgotten, or there are none */
     } else if (!e->sections) {
-        return damaged(r->err);
+        return facts_damaged(r->err);
     }
     e->sections++;
     if (!load_stream(r, SEAL_FACT_MODULES))
         return -1;
     while (span_left(&r->s)) {
         struct trace_module k = {0};
-        take_module(r, &k);
+        take_fact_module(r, &k);
         if (r->s.bad || !ARRAY_ROOM(e->modules, (size_t)m->module_count + 1, e->modules_cap))
-            return damaged(r->err);
+            return facts_damaged(r->err);
         e->modules[m->module_count++] = k;
     }
     if (!load_stream(r, SEAL_FACT_EARLY_THREADS))
         return -1;
     if (read_early_threads(&r->s, r->arena, e))
-        return damaged(r->err);
+        return facts_damaged(r->err);
     if (!load_stream(r, SEAL_FACT_NOTES))
         return -1;
     while (span_left(&r->s)) {
         struct trace_event_note k = {0};
         take_any_note(r, &k);
         if (r->s.bad || !ARRAY_ROOM(e->notes, (size_t)m->note_count + 1, e->notes_cap))
-            return damaged(r->err);
+            return facts_damaged(r->err);
         e->notes[m->note_count++] = k;
     }
     return 0;
@@ -502,7 +503,7 @@ int facts_read_nodes(int fd, const struct section_head *h, ZSTD_DCtx *z,
         goto out;
     size_t n = flags.n;
     if (!first || first > count || n > count - first + 1) {
-        damaged(err);
+        facts_damaged(err);
         goto out;
     }
     if (!(v = malloc((n + 1) * sizeof *v))) {

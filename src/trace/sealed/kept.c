@@ -10,7 +10,7 @@ uint64_t kept_made_by(void)
     return mlw_checksum_part(KEPT_VERSION, MALLOW_VERSION, sizeof MALLOW_VERSION - 1);
 }
 
-static bool holds(const struct store *s, const struct store_kept *k)
+static bool kept_holds(const struct store *s, const struct store_kept *k)
 {
     return k->made_of == s->made_of && k->made_by == kept_made_by();
 }
@@ -20,7 +20,7 @@ static bool holds(const struct store *s, const struct store_kept *k)
 /* ---- reading ---- */
 
 /* The column of counts, into r->columns. */
-static bool read_counts(struct kept_reading *r)
+static bool read_kept_counts(struct kept_reading *r)
 {
     struct error ignored;
     if (section_read(r->fd, &r->head, KEPT_COUNTS, SEAL_PART_BYTES, KEPT_COLUMNS_MOST * 20, r->z,
@@ -54,13 +54,14 @@ bool kept_open(struct kept_reading *r, const struct store *s, uint32_t image, ui
     memset(r, 0, sizeof *r);
     for (size_t i = 0; s->may_keep && i < s->kept_count; i++) {
         const struct store_kept *k = &s->kept[i];
-        if (k->kind == kind && k->key == key && k->image == s->details[image].number && holds(s, k))
+        if (k->kind == kind && k->key == key && k->image == s->details[image].number &&
+            kept_holds(s, k))
             found = k; /* the last counts */
     }
     r->fd = s->fd;
     if (found && (r->z = ZSTD_createDCtx()) &&
         section_head_read(s->fd, found->offset, s->file_bytes, &r->head, &ignored) == 1 &&
-        is_still(&r->head.header, found) && read_counts(r))
+        is_still(&r->head.header, found) && read_kept_counts(r))
         return true;
     kept_close(r);
     return false;
@@ -146,7 +147,7 @@ bool kept_begin(struct kept_making *k, const struct store *s, uint32_t image, ui
     return true;
 }
 
-static void count(struct kept_making *k, unsigned column, size_t n)
+static void count_kept(struct kept_making *k, unsigned column, size_t n)
 {
     bytes_put_varint(&k->counts, column);
     bytes_put_varint(&k->counts, n);
@@ -154,13 +155,13 @@ static void count(struct kept_making *k, unsigned column, size_t n)
 
 void kept_put_numbers(struct kept_making *k, unsigned column, const uint64_t *v, size_t n)
 {
-    count(k, column, n);
+    count_kept(k, column, n);
     section_put_u64(&k->writer, &k->section, column, v, n, &k->scratch);
 }
 
 void kept_put_bytes(struct kept_making *k, unsigned column, const void *data, size_t n)
 {
-    count(k, column, n);
+    count_kept(k, column, n);
     section_put(&k->writer, &k->section, column, SEAL_PART_BYTES, data, n);
 }
 

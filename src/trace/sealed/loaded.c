@@ -108,7 +108,7 @@ struct load {
     struct error *err;
 };
 
-static bool wants(const struct load *x, unsigned column) { return (x->columns & column) != 0; }
+static bool load_wants(const struct load *x, unsigned column) { return (x->columns & column) != 0; }
 
 static int read_bytes(const struct load *x, unsigned id, size_t most, struct bytes *to)
 {
@@ -128,7 +128,7 @@ static int bad_block(struct error *err)
     return error_set(err, ERROR_FORMAT, "a sealed block is not what it should be");
 }
 
-static int load_threads(const struct load *x, uint32_t thread_count)
+static int load_block_threads(const struct load *x, uint32_t thread_count)
 {
     struct loaded *l = x->l;
     const uint32_t n = l->head.block.threads;
@@ -152,14 +152,14 @@ static int load_addresses(const struct load *x, uint32_t allocs)
 {
     struct loaded *l = x->l;
     const uint32_t n = l->head.block.events;
-    if (wants(x, TRACE_COL_ADDRESS)) {
+    if (load_wants(x, TRACE_COL_ADDRESS)) {
         if (read_bytes(x, SEAL_COL_ADDRESS, allocs, &l->address) < 0 ||
             read_bytes(x, SEAL_COL_FAR, (size_t)allocs * 10, &l->far) < 0)
             return -1;
         if (l->address.n != allocs)
             return bad_block(x->err);
     }
-    if (wants(x, TRACE_COL_ADDRESS | TRACE_COL_OTHER_ADDRESS) &&
+    if (load_wants(x, TRACE_COL_ADDRESS | TRACE_COL_OTHER_ADDRESS) &&
         read_bytes(x, SEAL_COL_OTHER, (size_t)n * 20, &l->other) < 0)
         return -1;
     return 0;
@@ -170,9 +170,9 @@ static int load_columns(const struct load *x, uint32_t thread_count)
     struct loaded *l = x->l;
     const struct seal_block *b = &l->head.block;
     const uint32_t n = b->events;
-    const bool usable = wants(x, TRACE_COL_ADDRESS | TRACE_COL_USABLE);
+    const bool usable = load_wants(x, TRACE_COL_ADDRESS | TRACE_COL_USABLE);
     struct totals c;
-    if (read_bytes(x, SEAL_COL_CODE, n, &l->code) < 0 || load_threads(x, thread_count))
+    if (read_bytes(x, SEAL_COL_CODE, n, &l->code) < 0 || load_block_threads(x, thread_count))
         return -1;
     const int bad = l->code.n == n ? count_codes(l, &c) : 1;
     if (bad < 0)
@@ -181,20 +181,20 @@ static int load_columns(const struct load *x, uint32_t thread_count)
         return bad_block(x->err);
     if ((l->threads > 1 && read_numbers(x, SEAL_COL_THREAD, n, &l->thread)) ||
         read_numbers(x, SEAL_COL_REFERENCE, c.refs, &l->reference) ||
-        ((usable || wants(x, TRACE_COL_SIZE)) &&
+        ((usable || load_wants(x, TRACE_COL_SIZE)) &&
          read_numbers(x, SEAL_COL_SIZE, c.sizes, &l->size)) ||
-        (wants(x, TRACE_COL_STACK) && read_numbers(x, SEAL_COL_STACK, c.stacks, &l->stack)) ||
-        (wants(x, TRACE_COL_TIME) && read_numbers(x, SEAL_COL_TIME, n, &l->time)) ||
+        (load_wants(x, TRACE_COL_STACK) && read_numbers(x, SEAL_COL_STACK, c.stacks, &l->stack)) ||
+        (load_wants(x, TRACE_COL_TIME) && read_numbers(x, SEAL_COL_TIME, n, &l->time)) ||
         (usable && read_numbers(x, SEAL_COL_USABLE, c.allocs, &l->usable)) ||
         load_addresses(x, c.allocs))
         return -1;
-    if (wants(x, TRACE_COL_PATH)) {
+    if (load_wants(x, TRACE_COL_PATH)) {
         if (read_bytes(x, SEAL_COL_PATH, n, &l->path) < 0)
             return -1;
         if (l->path.n && l->path.n != n)
             return bad_block(x->err);
     }
-    if (wants(x, TRACE_COL_ARGUMENT) &&
+    if (load_wants(x, TRACE_COL_ARGUMENT) &&
         read_bytes(x, SEAL_COL_ARGUMENT, (size_t)n * 20, &l->argument) < 0)
         return -1;
     return 0;

@@ -5,7 +5,7 @@
 #include "sealed.h"
 #include "trust/file.h"
 
-static ssize_t read_at(int fd, void *to, size_t n, uint64_t off)
+static ssize_t read_section_at(int fd, void *to, size_t n, uint64_t off)
 {
     size_t done = 0;
     while (done < n) {
@@ -64,7 +64,7 @@ int section_head_read(int fd, uint64_t offset, uint64_t file_bytes, struct secti
 {
     uint8_t buf[HEAD_MAX];
     uint64_t left = file_bytes > offset ? file_bytes - offset : 0;
-    ssize_t k = read_at(fd, buf, left < sizeof buf ? (size_t)left : sizeof buf, offset);
+    ssize_t k = read_section_at(fd, buf, left < sizeof buf ? (size_t)left : sizeof buf, offset);
     if (k < 0)
         return error_system(err, "cannot read the recording");
     h->offset = offset;
@@ -79,7 +79,7 @@ uint64_t section_find(int fd, uint64_t offset, uint64_t file_bytes, struct secti
     uint64_t found = file_bytes;
     while (buf && found == file_bytes &&
            (offset = trust_past_hole(fd, offset, file_bytes)) < file_bytes) {
-        ssize_t k = read_at(fd, buf, VIEW + HEAD_MAX, offset);
+        ssize_t k = read_section_at(fd, buf, VIEW + HEAD_MAX, offset);
         if (k <= 0)
             break;
         const uint8_t *p = buf, *end = buf + k;
@@ -127,7 +127,7 @@ int section_read(int fd, const struct section_head *h, unsigned id, unsigned par
     if (!bytes_reserve(in, (size_t)t->stored_bytes + 16) ||
         !bytes_reserve(to, (size_t)t->raw_bytes + 16))
         return error_memory_for(err, "reading a sealed section");
-    ssize_t k = read_at(fd, in->data, t->stored_bytes, at);
+    ssize_t k = read_section_at(fd, in->data, t->stored_bytes, at);
     if (k < 0)
         return error_system(err, "cannot read the recording");
     if ((size_t)k != t->stored_bytes ||

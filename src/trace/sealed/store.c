@@ -25,7 +25,7 @@ struct opening {
 };
 
 /* The index of the image with this number in the file; SIZE_MAX without memory. */
-static size_t image_at(struct opening *o, uint32_t number)
+static size_t image_of_number(struct opening *o, uint32_t number)
 {
     uint32_t *at = pair_map_at(&o->by_number, number, 0);
     if (!at)
@@ -72,7 +72,10 @@ static int take_file(struct opening *o, const struct section_head *h, struct err
     return 0;
 }
 
-static int no_memory(struct error *err) { return error_memory_for(err, "opening the recording"); }
+static int store_no_memory(struct error *err)
+{
+    return error_memory_for(err, "opening the recording");
+}
 
 static int take_section(struct opening *o, const struct section_head *h, struct error *err)
 {
@@ -83,9 +86,9 @@ static int take_section(struct opening *o, const struct section_head *h, struct 
     if (k->type != SEAL_BLOCK && k->type != SEAL_NODES && k->type != SEAL_IMAGE &&
         k->type != SEAL_EARLY)
         return 0; /* of a later writer */
-    size_t i = image_at(o, k->image);
+    size_t i = image_of_number(o, k->image);
     if (i == SIZE_MAX)
-        return no_memory(err);
+        return store_no_memory(err);
     struct store_image *d = &o->details[i];
     switch (k->type) {
     case SEAL_BLOCK: {
@@ -100,7 +103,7 @@ static int take_section(struct opening *o, const struct section_head *h, struct 
         }
         struct store_block *x = ARRAY_ADD(d->blocks, d->block_count, d->block_cap);
         if (!x)
-            return no_memory(err);
+            return store_no_memory(err);
         x->offset = h->offset;
         x->number = k->number;
         x->first_event = b->first_event;
@@ -117,7 +120,7 @@ static int take_section(struct opening *o, const struct section_head *h, struct 
         struct found *f = k->type == SEAL_NODES ? ARRAY_ADD(o->nodes, o->node_count, o->node_cap)
                                                 : ARRAY_ADD(o->early, o->early_count, o->early_cap);
         if (!f)
-            return no_memory(err);
+            return store_no_memory(err);
         f->offset = h->offset;
         f->image = (uint32_t)i;
         return 0;
@@ -137,7 +140,7 @@ static int take_section(struct opening *o, const struct section_head *h, struct 
     }
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_image_numbers(const void *a, const void *b)
 {
     const struct store_block *x = a, *y = b;
     return x->number < y->number ? -1 : x->number > y->number;
@@ -175,7 +178,7 @@ static int read_nodes(struct opening *o, struct error *err)
     /* How many there are: as the sections that were found say. */
     uint32_t *count = calloc(o->n + 1, sizeof *count);
     if (!count)
-        return no_memory(err);
+        return store_no_memory(err);
     for (size_t i = 0; i < o->node_count; i++) {
         const struct seal_stream *t;
         if (section_head_read(s->fd, o->nodes[i].offset, s->file_bytes, &h, err) != 1 ||
@@ -195,7 +198,7 @@ static int read_nodes(struct opening *o, struct error *err)
             arena_alloc(&s->arena, ((size_t)count[i] + 1) * sizeof *nodes);
         if (!nodes) {
             free(count);
-            return no_memory(err);
+            return store_no_memory(err);
         }
         for (uint32_t k = 1; k <= count[i]; k++)
             nodes[k].flags = MLW_NODE_TRUNCATED;
@@ -228,7 +231,7 @@ static int read_nodes(struct opening *o, struct error *err)
         }
         /* Where callers come first, as they are written, there are none. */
         if (behind)
-            status = cut_rings(nodes, m->stacks) ? no_memory(err) : 0;
+            status = cut_rings(nodes, m->stacks) ? store_no_memory(err) : 0;
     }
     free(count);
     return status;
@@ -290,7 +293,7 @@ static int make_up(struct opening *o, size_t i, struct error *err)
             s->info.damaged_bytes += h.header.payload_bytes;
     }
     if (early_facts_finish(&e, &s->arena))
-        return no_memory(err);
+        return store_no_memory(err);
     bool described = e.f.image.command != NULL;
     if (!described) {
         e.f.image.exe = e.f.image.allocator = "";
@@ -316,7 +319,7 @@ static int make_up(struct opening *o, size_t i, struct error *err)
     threads = threads > m->thread_count ? threads : m->thread_count;
     struct trace_thread *t = arena_alloc(&s->arena, (threads + 1) * sizeof *t);
     if (!t || !m->notes)
-        return no_memory(err);
+        return store_no_memory(err);
     if (m->thread_count)
         memcpy(t, m->threads, m->thread_count * sizeof *t);
     for (uint32_t k = m->thread_count; k < threads; k++)
@@ -340,7 +343,7 @@ static int make_up(struct opening *o, size_t i, struct error *err)
 static void check_blocks(struct store *s, struct trace_image *m, struct store_image *d)
 {
     if (d->block_count > 1)
-        qsort(d->blocks, d->block_count, sizeof *d->blocks, by_number);
+        qsort(d->blocks, d->block_count, sizeof *d->blocks, compare_image_numbers);
     size_t n = 0;
     for (size_t i = 0; i < d->block_count; i++)
         if (d->blocks[i].number >= d->first_block &&
@@ -387,7 +390,7 @@ struct place {
     uint32_t index;
 };
 
-static int by_start(const void *a, const void *b)
+static int compare_opening_starts(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
     if (x->start != y->start)
@@ -407,12 +410,12 @@ static int order_images(struct opening *o, struct error *err)
     if (!p || !place_of || !s->images || !s->details) {
         free(p);
         free(place_of);
-        return no_memory(err);
+        return store_no_memory(err);
     }
     for (size_t i = 0; i < n; i++)
         p[i] = (struct place){o->images[i].start_ns, (uint32_t)i};
     if (n > 1)
-        qsort(p, n, sizeof *p, by_start);
+        qsort(p, n, sizeof *p, compare_opening_starts);
     for (size_t i = 0; i < n; i++) {
         place_of[p[i].index] = (uint32_t)i;
         s->images[i] = o->images[p[i].index];
@@ -486,7 +489,7 @@ static int take_sections(struct opening *o, struct error *err)
         const uint64_t end = at + h.header.header_bytes + h.header.payload_bytes;
         if (ended && h.header.type == SEAL_INDEX) {
             if (!take_kept(s, &h))
-                return no_memory(err);
+                return store_no_memory(err);
         } else {
             if (take_section(o, &h, err))
                 return -1;
@@ -517,7 +520,7 @@ int store_open(struct store *s, int fd, struct error *err)
     s->info.host = s->info.tool = "";
     int status = -1;
     if (!(o.z = ZSTD_createDCtx())) {
-        no_memory(err);
+        store_no_memory(err);
         goto out;
     }
     if (take_sections(&o, err))

@@ -7,14 +7,14 @@
 #include "watch/live/screen_impl.h"
 #include "show/layout.h"
 
-static struct page page_of(const struct watch_screen *s)
+static struct page page_of_screen(const struct watch_screen *s)
 {
     return (struct page){.out = s->out, .columns = s->columns, .unicode = true, .plots = true};
 }
 
-static void put_line(const struct watch_screen *s, struct buffer *b, const char *look)
+static void put_screen_line(const struct watch_screen *s, struct buffer *b, const char *look)
 {
-    const struct page page = page_of(s);
+    const struct page page = page_of_screen(s);
     if (*look)
         text_printf(s->out, "\033[%sm", look);
     page_line(&page, b);
@@ -23,7 +23,7 @@ static void put_line(const struct watch_screen *s, struct buffer *b, const char 
     buffer_clear(b);
 }
 
-static const char *size_text(char out[HUMAN_TEXT_BYTES], double bytes)
+static const char *format_size(char out[HUMAN_TEXT_BYTES], double bytes)
 {
     return human_size(out, estimate_whole(bytes));
 }
@@ -34,7 +34,7 @@ static const char *size_text(char out[HUMAN_TEXT_BYTES], double bytes)
 static void put_past(const struct watch_screen *s, struct buffer *b, const uint64_t *ring,
                      unsigned width, uint64_t largest)
 {
-    const struct page page = page_of(s);
+    const struct page page = page_of_screen(s);
     uint64_t values[SCREEN_MOMENTS];
     uint64_t n = s->moments < SCREEN_MOMENTS ? s->moments : SCREEN_MOMENTS;
     n = n < width ? n : width;
@@ -55,11 +55,12 @@ static void put_graph(struct watch_screen *s, const char *name, const uint64_t *
     const unsigned used = 6 + 10 + 26;
     if (s->columns > used + 8)
         put_past(s, &b, ring, s->columns - used - 1, largest);
-    put_line(s, &b, "");
+    put_screen_line(s, &b, "");
     buffer_release(&b);
 }
 
-static void put_name(const struct watch_screen *s, struct buffer *b, const struct watch_process *p)
+static void put_process_name(const struct watch_screen *s, struct buffer *b,
+                             const struct watch_process *p)
 {
     const uint32_t n = watch_run_count(s->run);
     if (s->apart || n == 1)
@@ -89,16 +90,16 @@ static void put_head(struct watch_screen *s, const struct watch_process *p)
         largest = s->live[i] > largest ? s->live[i] : largest;
         largest = s->rss[i] > largest ? s->rss[i] : largest;
     }
-    put_name(s, &b, p);
+    put_process_name(s, &b, p);
     buffer_printf(&b, "  %sup %s, one sample in %s", s->paused ? "PAUSED  " : "",
                   human_duration(up, p->time_ns > p->start_ns ? p->time_ns - p->start_ns : 0),
                   human_size(period, watch_period(p, true)));
     if (dropped)
         buffer_printf(&b, ", %s %s dropped", human_count(n, dropped),
                       plural(dropped, "sample", "samples"));
-    put_line(s, &b, "1");
+    put_screen_line(s, &b, "1");
     buffer_release(&b);
-    snprintf(peak, sizeof peak, ", peak %s  ", size_text(n, most));
+    snprintf(peak, sizeof peak, ", peak %s  ", format_size(n, most));
     put_graph(s, "live", s->live, largest, peak);
     put_graph(s, "RSS", s->rss, largest, "");
 }
@@ -130,7 +131,7 @@ enum watch_order screen_next_order(enum watch_order order, int step)
     return WATCH_BY_BYTES;
 }
 
-static const char *signed_size(char out[HUMAN_TEXT_BYTES + 1], double bytes)
+static const char *format_signed_size(char out[HUMAN_TEXT_BYTES + 1], double bytes)
 {
     if (bytes < 1 && bytes > -1)
         return strcpy(out, ".");
@@ -143,12 +144,12 @@ static const char *cell(char out[HUMAN_TEXT_BYTES + 1], const struct watch_site 
                         enum watch_order order)
 {
     switch (order) {
-    case WATCH_BY_GROWTH: return signed_size(out, site->growth_bytes);
+    case WATCH_BY_GROWTH: return format_signed_size(out, site->growth_bytes);
     case WATCH_BY_AGE: return site->chosen.samples ? human_duration(out, site->oldest_ns) : "-";
     case WATCH_BY_TIME:
     case WATCH_BY_ALLOCATED:
-    case WATCH_BY_ELSEWHERE: return size_text(out, sites_weight(site, order));
-    default: return size_text(out, site->chosen.bytes);
+    case WATCH_BY_ELSEWHERE: return format_size(out, sites_weight(site, order));
+    default: return format_size(out, site->chosen.bytes);
     }
 }
 
@@ -157,7 +158,7 @@ static bool shows(const struct watch_screen *s, size_t column)
     return columns[column].always || columns[column].order == s->order;
 }
 
-static void put_titles(struct watch_screen *s)
+static void put_column_titles(struct watch_screen *s)
 {
     struct buffer b = {0};
     for (size_t i = 0; i < COLUMNS; i++) {
@@ -177,7 +178,7 @@ static void put_titles(struct watch_screen *s)
               s->columns > text_columns(buffer_text(&b))
                   ? s->columns - (unsigned)text_columns(buffer_text(&b))
                   : 0);
-    put_line(s, &b, "7");
+    put_screen_line(s, &b, "7");
     buffer_release(&b);
 }
 
@@ -185,13 +186,13 @@ static void put_row(struct watch_screen *s, const struct list_row *r, bool chose
 {
     const struct watch_site *site = &r->site;
     const struct estimate_interval i = estimate_bytes_interval(&site->chosen);
-    const struct page page = page_of(s);
+    const struct page page = page_of_screen(s);
     struct buffer b = {0};
     char text[HUMAN_TEXT_BYTES + 1], low[HUMAN_TEXT_BYTES], high[HUMAN_TEXT_BYTES], both[80];
     for (size_t k = 0; k < COLUMNS; k++) {
         if (shows(s, k))
             page_right(&b, cell(text, site, columns[k].order), columns[k].width);
-        snprintf(both, sizeof both, "%s..%s", size_text(low, i.low), size_text(high, i.high));
+        snprintf(both, sizeof both, "%s..%s", format_size(low, i.low), format_size(high, i.high));
         if (k == 0 && s->columns >= ROOMY)
             page_right(&b, i.high > i.low ? both : "exact", INTERVAL);
         if (k == 0)
@@ -215,12 +216,12 @@ static void put_row(struct watch_screen *s, const struct list_row *r, bool chose
                   s->columns > text_columns(buffer_text(&b))
                       ? s->columns - (unsigned)text_columns(buffer_text(&b))
                       : 0);
-    put_line(s, &b, chosen ? "30;46" : "");
+    put_screen_line(s, &b, chosen ? "30;46" : "");
     buffer_release(&b);
 }
 
 /* Finds the chosen row among those there are now, and moves from it. */
-static void choose(struct watch_screen *s, const struct watch_list *list, size_t room)
+static void choose_row(struct watch_screen *s, const struct watch_list *list, size_t room)
 {
     size_t at = s->at;
     for (size_t i = 0; s->key && i < list->count; i++)
@@ -248,7 +249,7 @@ static void put_summary(struct watch_screen *s, const struct watch_list *list)
 {
     char n[HUMAN_TEXT_BYTES], age[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
-    buffer_append_text(&b, size_text(n, list->total.bytes));
+    buffer_append_text(&b, format_size(n, list->total.bytes));
     if (s->kind == WATCH_OLD)
         buffer_printf(&b, " in blocks older than %s%s", human_duration(age, list->older_than_ns),
                       !list->automatic            ? ""
@@ -261,20 +262,20 @@ static void put_summary(struct watch_screen *s, const struct watch_list *list)
         buffer_printf(&b, ", %zu of them with '%s'", list->count, s->filter);
     if (list->known_blocks)
         buffer_printf(&b, ", %s known samples left out", human_count(n, list->known_blocks));
-    put_line(s, &b, "");
+    put_screen_line(s, &b, "");
     buffer_release(&b);
 }
 
 #define TABLE_ABOVE 5u /* lines above the rows */
 
-static void put_table(struct watch_screen *s, const struct watch_process *p,
-                      const struct watch_list *list)
+static void put_list_table(struct watch_screen *s, const struct watch_process *p,
+                           const struct watch_list *list)
 {
     const size_t room = s->lines > TABLE_ABOVE + 1 ? s->lines - TABLE_ABOVE - 1 : 1;
     put_head(s, p);
     put_summary(s, list);
-    put_titles(s);
-    choose(s, list, room);
+    put_column_titles(s);
+    choose_row(s, list, room);
     for (size_t i = s->top; i < list->count && i < s->top + room; i++)
         put_row(s, &list->rows[i], i == s->at);
     if (!list->count && s->kind == WATCH_OLD && !*s->filter)
@@ -283,8 +284,8 @@ static void put_table(struct watch_screen *s, const struct watch_process *p,
 
 /* ---- one call site ---- */
 
-static void put_figures(struct watch_screen *s, const struct watch_list *list,
-                        const struct list_row *r)
+static void put_row_figures(struct watch_screen *s, const struct watch_list *list,
+                            const struct list_row *r)
 {
     const struct watch_site *site = &r->site;
     const struct estimate_interval bytes = estimate_bytes_interval(&site->chosen),
@@ -294,32 +295,32 @@ static void put_figures(struct watch_screen *s, const struct watch_list *list,
     buffer_printf(&b, "Call site %zu of %zu", s->at + 1, list->count);
     if (r->processes > 1)
         buffer_printf(&b, ", in %u processes", r->processes);
-    put_line(s, &b, "1");
+    put_screen_line(s, &b, "1");
     buffer_printf(&b, "  %s (95%% between %s and %s), grown by %s in the last seconds",
-                  size_text(n, site->chosen.bytes), size_text(low, bytes.low),
-                  size_text(high, bytes.high),
-                  signed_size((char[HUMAN_TEXT_BYTES + 1]){0}, site->growth_bytes));
-    put_line(s, &b, "");
+                  format_size(n, site->chosen.bytes), format_size(low, bytes.low),
+                  format_size(high, bytes.high),
+                  format_signed_size((char[HUMAN_TEXT_BYTES + 1]){0}, site->growth_bytes));
+    put_screen_line(s, &b, "");
     buffer_printf(&b, "  about %s %s (95%% between %s and %s), %s sampled",
                   human_count(n, estimate_whole(site->chosen.blocks)),
                   plural(estimate_whole(site->chosen.blocks), "block", "blocks"),
                   human_count(low, estimate_whole(blocks.low)),
                   human_count(high, estimate_whole(blocks.high)),
                   human_count((char[HUMAN_TEXT_BYTES]){0}, site->chosen.samples));
-    put_line(s, &b, "");
+    put_screen_line(s, &b, "");
     buffer_printf(&b, "  ages %s to %s, the oldest by thread %u%s",
                   human_duration(low, site->youngest_ns), human_duration(high, site->oldest_ns),
                   site->tid, site->more_tids ? " (others, too)" : "");
-    put_line(s, &b, "");
+    put_screen_line(s, &b, "");
     buffer_printf(&b, "  %s allocated in all; %.0f%% of its frees by another thread",
-                  size_text(n, site->sums.allocated_bytes), 100 * sites_elsewhere(&site->sums));
-    put_line(s, &b, "");
+                  format_size(n, site->sums.allocated_bytes), 100 * sites_elsewhere(&site->sums));
+    put_screen_line(s, &b, "");
     buffer_release(&b);
 }
 
 static void put_site_past(struct watch_screen *s, const struct list_row *r)
 {
-    const struct page page = page_of(s);
+    const struct page page = page_of_screen(s);
     uint64_t values[LIST_MOMENTS];
     char first[32];
     const uint32_t room = s->columns > 24 ? s->columns - 16 : 8;
@@ -339,10 +340,10 @@ static void put_site_past(struct watch_screen *s, const struct list_row *r)
                                          .last = n > 12 ? "now" : ""});
 }
 
-static void put_site(struct watch_screen *s, const struct watch_process *p,
-                     const struct watch_list *list)
+static void put_chosen_site(struct watch_screen *s, const struct watch_process *p,
+                            const struct watch_list *list)
 {
-    const struct page page = page_of(s);
+    const struct page page = page_of_screen(s);
     char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     size_t at = 0;
@@ -355,19 +356,19 @@ static void put_site(struct watch_screen *s, const struct watch_process *p,
     }
     const struct list_row *r = &list->rows[at];
     s->at = at;
-    put_figures(s, list, r);
+    put_row_figures(s, list, r);
     put_site_past(s, r);
     if (r->stacks > 1)
         buffer_printf(&b, "The largest of %u stacks, %s, innermost first:", r->stacks,
-                      size_text(n, r->largest));
+                      format_size(n, r->largest));
     else
         buffer_append_text(&b, "Stack, innermost first:");
-    put_line(s, &b, "1");
+    put_screen_line(s, &b, "1");
     const size_t shown = names_shown(r->names, r->frames, r->count);
     for (size_t i = 0; i < shown; i++) {
         buffer_append_text(&b, i == r->first ? "> " : "  ");
         page_frame(&page, &b, names_frame(r->names, r->frames[i]), s->columns - 3);
-        put_line(s, &b, i == r->first ? "1" : "");
+        put_screen_line(s, &b, i == r->first ? "1" : "");
     }
     buffer_release(&b);
 }
@@ -388,13 +389,13 @@ static void put_processes(struct watch_screen *s)
     if (s->process >= count)
         s->process = count ? (uint32_t)count - 1 : 0;
     buffer_printf(&b, "%zu processes; Enter shows one, t all of them together", count);
-    put_line(s, &b, "1");
+    put_screen_line(s, &b, "1");
     page_right(&b, "PID", 9);
     page_right(&b, "LIVE", 11);
     page_right(&b, "PEAK", 11);
     page_right(&b, "RSS", 11);
     page_left(&b, "  PROGRAM", s->columns > 42 ? s->columns - 42 : 0);
-    put_line(s, &b, "7");
+    put_screen_line(s, &b, "7");
     const size_t top = s->process >= room ? s->process - room + 1 : 0;
     for (size_t i = top; i < count && i < top + room; i++) {
         const struct watch_process *p = watch_run_process(s->run, (uint32_t)i);
@@ -402,12 +403,12 @@ static void put_processes(struct watch_screen *s)
         char pid[24];
         snprintf(pid, sizeof pid, "%d", (int)p->pid);
         page_right(&b, pid, 9);
-        page_right(&b, size_text(n, process_footprint(p)), 11);
-        page_right(&b, size_text(n, p->high_water_bytes), 11);
+        page_right(&b, format_size(n, process_footprint(p)), 11);
+        page_right(&b, format_size(n, p->high_water_bytes), 11);
         page_right(&b, rss ? human_size(n, rss) : "-", 11);
         char title[100];
         buffer_printf(&b, "  %s", watch_process_title(p, title, sizeof title));
-        put_line(s, &b, i == s->process ? "30;46" : "");
+        put_screen_line(s, &b, i == s->process ? "30;46" : "");
     }
     buffer_release(&b);
 }
@@ -464,9 +465,9 @@ void screen_content(struct watch_screen *s)
         if (watch_list_make(&list, &q, &err))
             text_printf(s->out, "%s\n", err.text);
         else if (s->shown == SCREEN_SITE)
-            put_site(s, p, &list);
+            put_chosen_site(s, p, &list);
         else
-            put_table(s, p, &list);
+            put_list_table(s, p, &list);
         watch_list_free(&list);
     }
 }

@@ -51,7 +51,7 @@ static struct list_past *past_of(struct list_memory *m, uint64_t key)
 }
 
 /* Moments at which it was not there were moments of nothing. */
-static void remember(struct list_memory *m, struct list_row *row)
+static void remember_row(struct list_memory *m, struct list_row *row)
 {
     struct list_past *p = past_of(m, row->key);
     row->past = p;
@@ -70,7 +70,7 @@ static void remember(struct list_memory *m, struct list_row *row)
 
 /* ---- rows ---- */
 
-static uint64_t hash_text(uint64_t h, const char *text)
+static uint64_t hash_row_text(uint64_t h, const char *text)
 {
     for (; text && *text; text++)
         h = (h ^ (unsigned char)*text) * 0x100000001b3u;
@@ -78,14 +78,14 @@ static uint64_t hash_text(uint64_t h, const char *text)
 }
 
 /* The key of a call site: the same in each process. */
-static uint64_t key_of(const struct names *names, const struct watch_row *row)
+static uint64_t row_key(const struct names *names, const struct watch_row *row)
 {
     uint64_t h = 0xcbf29ce484222325u;
     if (!row->count)
         return h;
     const struct name_frame *f = names_frame(names, row->frames[row->first]);
-    h = hash_text(h, f->full);
-    h = hash_text(h, f->file ? f->file : f->module);
+    h = hash_row_text(h, f->full);
+    h = hash_row_text(h, f->file ? f->file : f->module);
     return (h ^ f->line) * 0x100000001b3u;
 }
 
@@ -103,7 +103,7 @@ static bool passes(const struct list_row *row, const char *filter)
 }
 
 /* Rows of a call site come one process behind the other. */
-static void merge(struct list_row *to, const struct list_row *from)
+static void merge_rows(struct list_row *to, const struct list_row *from)
 {
     if (from->largest > to->largest) {
         to->largest = from->largest;
@@ -120,7 +120,7 @@ static void merge(struct list_row *to, const struct list_row *from)
     sites_merge(&to->site, &from->site);
 }
 
-static int by_key(const void *a, const void *b)
+static int compare_row_keys(const void *a, const void *b)
 {
     const struct list_row *x = a, *y = b;
     return x->key != y->key ? (x->key > y->key ? 1 : -1) : (int)x->process - (int)y->process;
@@ -132,11 +132,11 @@ static int by_order(const void *a, const void *b)
 {
     const double v = sites_weight(&((const struct list_row *)a)->site, sort_order),
                  w = sites_weight(&((const struct list_row *)b)->site, sort_order);
-    return v != w ? (v > w ? -1 : 1) : by_key(a, b);
+    return v != w ? (v > w ? -1 : 1) : compare_row_keys(a, b);
 }
 
-static int add_process(struct watch_list *list, const struct list_question *q,
-                       struct watch_process *p, struct error *err)
+static int add_process_rows(struct watch_list *list, const struct list_question *q,
+                            struct watch_process *p, struct error *err)
 {
     struct list_part *part = &list->parts[list->processes++];
     const enum watch_reported_kind reported =
@@ -161,7 +161,7 @@ static int add_process(struct watch_list *list, const struct list_question *q,
         const struct watch_row *w = &part->rows.items[i];
         struct list_row *row = &rows[list->all++];
         *row = (struct list_row){.site = w->site,
-                                 .key = key_of(part->rows.names, w),
+                                 .key = row_key(part->rows.names, w),
                                  .names = part->rows.names,
                                  .frames = w->frames,
                                  .count = w->count,
@@ -178,16 +178,16 @@ static int add_process(struct watch_list *list, const struct list_question *q,
 static void put_together(struct watch_list *list, const struct list_question *q)
 {
     size_t kept = 0;
-    qsort(list->rows, list->all, sizeof *list->rows, by_key);
+    qsort(list->rows, list->all, sizeof *list->rows, compare_row_keys);
     for (size_t i = 0; i < list->all; i++) {
         if (kept && list->rows[kept - 1].key == list->rows[i].key)
-            merge(&list->rows[kept - 1], &list->rows[i]);
+            merge_rows(&list->rows[kept - 1], &list->rows[i]);
         else
             list->rows[kept++] = list->rows[i];
     }
     list->all = kept;
     for (size_t i = 0; i < list->all; i++)
-        remember(q->memory, &list->rows[i]);
+        remember_row(q->memory, &list->rows[i]);
     for (size_t i = 0; i < list->all; i++)
         if (list->rows[i].passes)
             list->rows[list->count++] = list->rows[i];
@@ -204,11 +204,11 @@ int watch_list_make(struct watch_list *list, const struct list_question *q, stru
     list->rows = calloc(1, sizeof *list->rows);
     if (!list->parts || !list->rows)
         return error_memory(err);
-    if (q->process && add_process(list, q, q->process, err))
+    if (q->process && add_process_rows(list, q, q->process, err))
         return -1;
     for (uint32_t i = 0; !q->process && i < n; i++)
         if (watch_run_process(q->run, i)->life == WATCH_RUNNING &&
-            add_process(list, q, watch_run_process(q->run, i), err))
+            add_process_rows(list, q, watch_run_process(q->run, i), err))
             return -1;
     put_together(list, q);
     return 0;

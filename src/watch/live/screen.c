@@ -72,7 +72,7 @@ static void forget_graph(struct watch_screen *s)
 
 /* The figures of this moment, of the processes that are shown. Pages that several of them share
  * count once: which those are takes the kernel long, and at most a twentieth of the time. */
-static void look(struct watch_screen *s)
+static void look_at_processes(struct watch_screen *s)
 {
     const struct watch_process *one = screen_process(s);
     const bool alone = s->apart || watch_run_count(s->run) == 1;
@@ -173,13 +173,13 @@ static void draw(struct watch_screen *s)
 
 void watch_screen_tick(struct watch_screen *s)
 {
-    look(s);
+    look_at_processes(s);
     draw(s);
 }
 
 /* ---- keys ---- */
 
-static void show(struct watch_screen *s, enum screen_view view)
+static void show_view(struct watch_screen *s, enum screen_view view)
 {
     s->shown = view;
     s->scroll = 0;
@@ -219,7 +219,7 @@ static void together(struct watch_screen *s)
     s->key = s->at = s->top = 0;
     forget_graph(s);
     if (s->shown == SCREEN_PROCESSES)
-        show(s, SCREEN_TABLE);
+        show_view(s, SCREEN_TABLE);
 }
 
 /* Whether the key was part of a filter. */
@@ -251,10 +251,10 @@ static void back(struct watch_screen *s)
 {
     if (s->shown == SCREEN_TABLE)
         s->filter[0] = 0;
-    show(s, SCREEN_TABLE);
+    show_view(s, SCREEN_TABLE);
 }
 
-static void enter(struct watch_screen *s)
+static void enter_screen(struct watch_screen *s)
 {
     if (s->move) /* a row that was not drawn yet */
         draw(s);
@@ -262,10 +262,10 @@ static void enter(struct watch_screen *s)
         s->apart = watch_run_count(s->run) > 1;
         s->key = s->at = s->top = 0;
         forget_graph(s);
-        show(s, SCREEN_TABLE);
+        show_view(s, SCREEN_TABLE);
     } else if (s->shown == SCREEN_TABLE && s->drawn) {
         s->key = s->drawn;
-        show(s, SCREEN_SITE);
+        show_view(s, SCREEN_SITE);
     }
 }
 
@@ -314,7 +314,7 @@ static void command(struct watch_screen *s, int key)
         break;
     case 'q':
         if (s->shown != SCREEN_TABLE) {
-            show(s, SCREEN_TABLE);
+            show_view(s, SCREEN_TABLE);
             break;
         }
         /* fall through */
@@ -330,7 +330,7 @@ static void press(struct watch_screen *s, int key)
         return;
     switch (key) {
     case KEY_ENTER:
-    case KEY_RIGHT: enter(s); break;
+    case KEY_RIGHT: enter_screen(s); break;
     case KEY_ESCAPE:
     case KEY_LEFT:
     case KEY_ERASE: back(s); break;
@@ -338,7 +338,7 @@ static void press(struct watch_screen *s, int key)
     case '\\':
     case KEY_F3:
     case KEY_F4:
-        show(s, SCREEN_TABLE);
+        show_view(s, SCREEN_TABLE);
         s->typing = true;
         break;
     case '<': sort_by(s, -1); break;
@@ -347,17 +347,17 @@ static void press(struct watch_screen *s, int key)
     case 'o':
     case 'a':
         s->kind = key == 'o' ? WATCH_OLD : WATCH_ALL;
-        show(s, SCREEN_TABLE);
+        show_view(s, SCREEN_TABLE);
         break;
-    case 'f': show(s, SCREEN_FREES); break;
-    case 'P': show(s, SCREEN_PROCESSES); break;
+    case 'f': show_view(s, SCREEN_FREES); break;
+    case 'P': show_view(s, SCREEN_PROCESSES); break;
     case 't':
     case KEY_F5: together(s); break;
     case KEY_TAB: next_process(s, 1); break;
     case KEY_BACK_TAB: next_process(s, watch_run_count(s->run) - 1); break;
     case 'h':
     case '?':
-    case KEY_F1: show(s, s->shown == SCREEN_HELP ? SCREEN_TABLE : SCREEN_HELP); break;
+    case KEY_F1: show_view(s, s->shown == SCREEN_HELP ? SCREEN_TABLE : SCREEN_HELP); break;
     default: command(s, key); break;
     }
 }

@@ -37,7 +37,7 @@ void terminal_give_back(void)
     set_modes(&before);
 }
 
-static void take(void)
+static void take_terminal(void)
 {
     struct termios raw = before;
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
@@ -66,7 +66,7 @@ static void on_signal(int number)
 {
     int kept = errno;
     if (number == SIGCONT) {
-        take();
+        take_terminal();
     } else if (number != SIGWINCH) { /* which wakes the loop, and that is all */
         /* SIGTSTP, or our own crash. A stop that could not be undone does not happen. */
         struct sigaction standard = {.sa_handler = SIG_DFL};
@@ -79,7 +79,7 @@ static void on_signal(int number)
         raise(number);
         sigprocmask(SIG_BLOCK, &one, NULL);
         listen_to(number);
-        take();
+        take_terminal();
     }
     errno = kept;
 }
@@ -96,7 +96,7 @@ int terminal_take(struct error *err)
     parent = getppid();
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         listen_to(signals[i]);
-    take();
+    take_terminal();
     return 0;
 }
 

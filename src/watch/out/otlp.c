@@ -7,8 +7,8 @@
 
 static uint64_t mapping(void *o, const struct pprof_mapping *m) { return otlp_mapping(o, m); }
 
-static uint64_t location(void *o, uint64_t in, uint64_t address, const struct pprof_line *lines,
-                         size_t line_count)
+static uint64_t put_otlp_location(void *o, uint64_t in, uint64_t address,
+                                  const struct pprof_line *lines, size_t line_count)
 {
     return otlp_location(o, in, address, lines, line_count);
 }
@@ -19,12 +19,13 @@ struct sample {
 };
 
 /* The samples of the chosen sites, whose stacks are written. */
-static int collect(struct otlp *o, const struct watch_process *p, const struct watch_sites *sites,
-                   struct names *names, const struct watch_pprof_options *options,
-                   struct sample *samples, size_t *count, struct error *err)
+static int collect_samples(struct otlp *o, const struct watch_process *p,
+                           const struct watch_sites *sites, struct names *names,
+                           const struct watch_pprof_options *options, struct sample *samples,
+                           size_t *count, struct error *err)
 {
     const uint32_t until = options->until ? options->until : sites->count;
-    const struct pprof_sink sink = {o, mapping, location};
+    const struct pprof_sink sink = {o, mapping, put_otlp_location};
     struct pprof_stacks stacks;
     int status = pprof_stacks_begin_into(&stacks, &sink, &p->stacks.image, err);
     if (status)
@@ -56,7 +57,7 @@ int watch_otlp_write(struct otlp *o, FILE *out, const struct watch_process *p,
     if (!status)
         names_renew(names);
     if (!status)
-        status = collect(o, p, sites, names, options, samples, &count, err);
+        status = collect_samples(o, p, sites, names, options, samples, &count, err);
     const uint64_t base_ns = options->base ? options->base->time_ns : 0;
     const uint64_t from_ns = base_ns > p->start_ns ? base_ns : p->start_ns;
     for (size_t v = 0; v < WATCH_PPROF_VALUES && !status; v++) {

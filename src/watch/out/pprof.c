@@ -11,7 +11,7 @@ const char *const watch_pprof_types[VALUES][2] = {{"alloc_objects", "count"},
                                                   {"inuse_objects", "count"},
                                                   {"inuse_space", "bytes"}};
 
-static int64_t whole(double v)
+static int64_t round_to_whole(double v)
 {
     uint64_t n = estimate_whole(v);
     return n > INT64_MAX ? INT64_MAX : (int64_t)n;
@@ -22,10 +22,10 @@ static double larger(double a, double b) { return a > b ? a : b; }
 static void values_of(const struct watch_site *s, int64_t values[VALUES])
 {
     /* What a fork inherited was allocated, too, and so it counts. */
-    values[0] = whole(larger(s->sums.allocated_blocks, s->live.blocks));
-    values[1] = whole(larger(s->sums.allocated_bytes, s->live.bytes));
-    values[2] = whole(s->live.blocks);
-    values[3] = whole(s->live.bytes);
+    values[0] = round_to_whole(larger(s->sums.allocated_blocks, s->live.blocks));
+    values[1] = round_to_whole(larger(s->sums.allocated_bytes, s->live.bytes));
+    values[2] = round_to_whole(s->live.blocks);
+    values[3] = round_to_whole(s->live.bytes);
 }
 
 int watch_pprof_base(struct watch_pprof_base *base, const struct watch_process *p,
@@ -45,7 +45,8 @@ int watch_pprof_base(struct watch_pprof_base *base, const struct watch_process *
 
 /* Sums of stacks that made room for others in the process's table are gone: allocations do not
  * fall. */
-static void subtract(int64_t values[VALUES], const struct watch_pprof_options *o, uint32_t stack)
+static void subtract_stack(int64_t values[VALUES], const struct watch_pprof_options *o,
+                           uint32_t stack)
 {
     const struct watch_pprof_base *base = o ? o->base : NULL;
     if (!base || stack >= base->count)
@@ -61,7 +62,7 @@ bool watch_pprof_values(const struct watch_site *s, const struct watch_pprof_opt
                         int64_t values[VALUES])
 {
     values_of(s, values);
-    subtract(values, options, s->stack);
+    subtract_stack(values, options, s->stack);
     return values[0] || values[1] || values[2] || values[3];
 }
 
