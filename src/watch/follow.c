@@ -335,7 +335,7 @@ static unsigned adopt_left(struct follow *f, pid_t pid, int dir, const char *pre
         if (!S_ISREG(st.st_mode) || !follow_name(prefix, e->d_name, &owner, &clock) ||
             owner != pid || process_open(&p, dir, e->d_name, inner, err))
             continue;
-        *held |= p->elsewhere && !p->found_dead && !process_is_invented(p);
+        *held |= (p->elsewhere || p->unseen) && !p->found_dead && !process_is_invented(p);
         if (!p->found_dead || p->segment.head.pid != (uint32_t)pid) {
             process_close(p);
             continue;

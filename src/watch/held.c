@@ -37,3 +37,9 @@ bool held_elsewhere(const struct mlw_watch *head)
     return head->pid_namespace && !stat("/proc/self/ns/pid", &st) &&
            st.st_ino != head->pid_namespace;
 }
+
+bool held_somewhere(const struct mlw_watch *head)
+{
+    struct stat st;
+    return !head->pid_namespace || stat("/proc/self/ns/pid", &st);
+}

@@ -20,5 +20,7 @@ bool held_take(int fd);
 
 /* Whether the process ids in a segment are known to be of another pid namespace than ours. */
 bool held_elsewhere(const struct mlw_watch *head);
+/* Whether that is not known: there was no /proc where it ran, or is none here. */
+bool held_somewhere(const struct mlw_watch *head);
 
 #endif

@@ -1,5 +1,6 @@
 #include "watch/process.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static bool is_gone(const struct watch_process *p)
 {
     if (p->pidfd >= 0)
         return proc_fd_has_ended(p->pidfd);
-    if (!p->elsewhere)
+    if (!p->elsewhere && !p->unseen)
         return !p->who.pid || trust_process_has_ended(&p->who);
     return p->segment.head.held ? !held_by_other(p->segment.fd) : state_of(p) == MLW_WATCH_EXITED;
 }
@@ -113,7 +114,7 @@ bool process_is_bounded(const struct watch_process *p, uid_t *user)
 
 bool process_is_invented(const struct watch_process *p)
 {
-    return p->elsewhere && p->is_claim && !p->found_dead && !is_trusted(p->segment.identity.owner);
+    return p->is_claim && !p->found_dead && !is_trusted(p->segment.identity.owner);
 }
 
 int process_open(struct watch_process **process, int dir, const char *name, struct inner *inner,
@@ -122,7 +123,7 @@ int process_open(struct watch_process **process, int dir, const char *name, stru
     struct segment s;
     struct watch_process *p;
     struct trust_process who;
-    struct error ignored;
+    struct error why = {0};
     int status = segment_open(&s, dir, name, err);
     if (status)
         return status;
@@ -133,11 +134,13 @@ int process_open(struct watch_process **process, int dir, const char *name, stru
         join(p, &who);
     else if (p->elsewhere)
         p->found_dead = is_gone(p);
-    else if (!trust_process(p->pid, &who, &ignored) && is_of(&s, &who)) {
+    else if (!trust_process(p->pid, &who, &why) && is_of(&s, &who)) {
         join(p, &who);
         p->found_dead = is_gone(p); /* a zombie */
-    } else
-        p->found_dead = true;
+    } else {
+        p->unseen = s.head.held && (held_somewhere(&s.head) || why.number == EACCES);
+        p->found_dead = is_gone(p);
+    }
     *process = p;
     return 0;
 }

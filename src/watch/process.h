@@ -63,7 +63,8 @@ struct watch_process {
     pid_t pid;                /* as this process sees it */
     pid_t ppid;               /* in the same namespace as pid; 0: it has no parent there */
     bool elsewhere;           /* it is in another pid namespace: pid is what it is called there */
-    bool is_claim;            /* only the segment says pid and ppid: no process is seen here */
+    bool unseen;   /* it is not known whether it is, or /proc hides it; it holds its segment */
+    bool is_claim; /* only the segment says pid and ppid: no process is seen here */
     uint64_t start_ns;
     int pidfd; /* -1: none to be had */
     enum watch_life life;

@@ -57,6 +57,34 @@ class Left(unittest.TestCase):
         self.assertEqual((out.returncode, json.loads(out.stdout.splitlines()[-1])["kind"]), (0, "final"), out.stderr)
         self.assertNotIn(path, listed())
 
+    @unittest.skipIf(os.geteuid(), "SKIPPED, LOUDLY: only root can make a pid namespace without /proc")
+    def test_one_out_of_sight(self):
+        """In a pid namespace that it cannot name, under an id that no process has here: it holds its memory, so it has not ended, and
+        its memory stays."""
+        here, before = {int(n) for n in os.listdir("/proc") if n.isdigit()}, os.listdir(SHARED)
+        script = ("import os, sys\nhere = set(map(int, sys.argv[1].split(',')))\n"
+                  "while (p := os.fork()) in here: os.waitpid(p, 0)\n"
+                  "if p: os.waitpid(p, 0)\n"
+                  "elif os.getpid() not in here: os.environ['LD_PRELOAD'] = sys.argv[2]; os.execv(sys.argv[3], sys.argv[3:])\n")
+        with subprocess.Popen(["unshare", "-p", "-f", "-m", "--kill-child", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh",
+                               sys.executable, "-c", script, ",".join(map(str, sorted(here))), LIBRARY, SERVER, "hold", "100", "wait"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ, MALLOW_WATCH_PERIOD="4K")) as p:
+            self.addCleanup(p.kill)
+            if not p.stdout.readline():
+                self.skipTest("SKIPPED, LOUDLY: there are no pid namespaces here")
+            (path,) = [n for n in os.listdir(SHARED) if n.startswith(PREFIX) and n not in before]
+            pid = path[len(PREFIX):].split("-")[0]
+            path = os.path.join(SHARED, path)
+            out = mallow("watch", "-p", pid)
+            self.assertEqual((out.returncode, out.stdout), (1, ""))
+            self.assertIn(f"no process {pid} here, but a watched one is called so", out.stderr)
+            self.assertTrue(os.path.exists(path))
+            self.assertNotIn(path, listed())
+            p.kill()
+            p.communicate()
+        until(lambda: path in listed(), "its end", 60)
+        os.unlink(path)
+
     def test_cleared_but_for_the_living(self):
         _, path = crash()
         session = f"{SHARED}/{PREFIX}session-{NOBODY}-test"
