@@ -1,6 +1,8 @@
 #include "record/places.h"
 
+#include <elf.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "arch/page.h"
@@ -55,9 +57,37 @@ static void look_at_heap(void *arg, uint64_t at)
     add_place(r, at, at + head.mapped, SMAPS_ARENA);
 }
 
-static void add_stack_place(void *arg, uint64_t start, uint64_t end)
+static void add_stack_place(void *arg, uint64_t start, uint64_t end, bool in_block)
 {
-    add_place(arg, start, end, SMAPS_STACK);
+    add_place(arg, start, end, in_block ? SMAPS_BLOCK : SMAPS_STACK);
+}
+
+/* Data of a module that its file does not hold: up to where its program headers say. */
+static void look_at_data(void *arg, uint64_t base, uint64_t start, uint64_t end)
+{
+    enum { SEGMENTS_MOST = 32 };
+    struct places_reading *const r = arg;
+    Elf64_Ehdr head;
+    Elf64_Phdr segment[SEGMENTS_MOST];
+    uint64_t first = UINT64_MAX, least = UINT64_MAX;
+    if (!present_all(&r->present, base, sizeof head) ||
+        !handle_read(r->handle, base, &head, sizeof head) ||
+        memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phnum > SEGMENTS_MOST ||
+        head.e_phentsize != sizeof *segment || head.e_phoff > ARCH_PAGE_BYTES ||
+        !present_all(&r->present, base + head.e_phoff, head.e_phnum * sizeof *segment) ||
+        !handle_read(r->handle, base + head.e_phoff, segment, head.e_phnum * sizeof *segment))
+        return;
+    for (unsigned i = 0; i < head.e_phnum; i++)
+        if (segment[i].p_type == PT_LOAD && segment[i].p_vaddr < least)
+            least = segment[i].p_vaddr;
+    first = base - (least & ~(ARCH_PAGE_BYTES - 1));
+    for (unsigned i = 0; i < head.e_phnum && least != UINT64_MAX; i++) {
+        const uint64_t at = first + segment[i].p_vaddr, has = at + segment[i].p_filesz,
+                       until =
+                           (at + segment[i].p_memsz + ARCH_PAGE_BYTES - 1) & ~(ARCH_PAGE_BYTES - 1);
+        if (segment[i].p_type == PT_LOAD && start >= has && start < until)
+            add_place(r, start, end < until ? end : until, SMAPS_DATA);
+    }
 }
 
 /* Memory that the recorder has seen; it may be changing. */
@@ -138,8 +168,10 @@ struct places_reading *places_begin(struct places *h, const struct handle *handl
         take_parts(r, entry);
         smaps_places(text, n, step, PLACES_MOST, look_at_heap, r);
     }
-    if (asks)
+    if (asks) {
         look_for_stacks(r, hints);
+        smaps_data(text, n, look_at_data, r);
+    }
     order_places(h);
     if (r->failed || handle->memory < 0)
         return r;

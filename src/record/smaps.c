@@ -17,7 +17,7 @@
 #define READ_BYTES ((size_t)16 << 10) /* room for a read */
 
 struct mapping {
-    uint64_t start, end, device, inode;
+    uint64_t start, end, offset, device, inode;
     char perms[4];
     const char *name; /* not terminated */
     size_t name_bytes;
@@ -107,14 +107,14 @@ static bool skip_char(const char **p, const char *end, char c)
 /* "start-end perms offset major:minor inode   name": the first line of a mapping. */
 static bool parse_mapping_head(const char *p, const char *end, struct mapping *m)
 {
-    uint64_t ignored, minor;
+    uint64_t minor;
     *m = (struct mapping){0};
     if (!parse_smaps_hex(&p, end, &m->start) || !skip_char(&p, end, '-') ||
         !parse_smaps_hex(&p, end, &m->end) || !skip_char(&p, end, ' ') || end - p < 4)
         return false;
     memcpy(m->perms, p, 4);
     p += 4;
-    if (!skip_char(&p, end, ' ') || !parse_smaps_hex(&p, end, &ignored) ||
+    if (!skip_char(&p, end, ' ') || !parse_smaps_hex(&p, end, &m->offset) ||
         !skip_char(&p, end, ' ') || !parse_smaps_hex(&p, end, &m->device) ||
         !skip_char(&p, end, ':') || !parse_smaps_hex(&p, end, &minor) || !skip_char(&p, end, ' ') ||
         !parse_decimal(&p, end, &m->inode))
@@ -260,10 +260,13 @@ static uint64_t take_known_places(const struct mapping *m, const struct smaps_hi
         if (start > m->start || end < m->end)
             bytes = h->present ? h->present(h->present_arg, start, end) : 0;
         bytes = bytes < rss ? bytes : rss;
-        *(place->kind == SMAPS_STACK  ? &s->stacks
-          : place->kind == SMAPS_MAIN ? &s->heap
-                                      : &s->arenas) += bytes;
-        *stacks |= place->kind == SMAPS_STACK && (h->present || bytes);
+        *(place->kind == SMAPS_STACK   ? &s->stacks
+          : place->kind == SMAPS_MAIN  ? &s->heap
+          : place->kind == SMAPS_BLOCK ? &s->anonymous
+          : place->kind == SMAPS_DATA  ? &s->files
+                                       : &s->arenas) += bytes;
+        *stacks |=
+            (place->kind == SMAPS_STACK || place->kind == SMAPS_BLOCK) && (h->present || bytes);
         rss -= bytes;
     }
     return rss;
@@ -494,6 +497,27 @@ void smaps_places(const char *text, size_t n, uint64_t step, size_t most,
         for (uint64_t at = (m.start + step - 1) & ~(step - 1); at >= m.start && at < m.end && most;
              at += step, most--)
             visit(arg, at);
+    }
+}
+
+void smaps_data(const char *text, size_t n,
+                void (*visit)(void *arg, uint64_t base, uint64_t start, uint64_t end), void *arg)
+{
+    const char *const end = text + n;
+    struct mapping m, before = {0}, first = {0};
+    for (const char *p = text, *stop; p < end; p = stop < end ? stop + 1 : end) {
+        stop = memchr(p, '\n', (size_t)(end - p));
+        stop = stop ? stop : end;
+        if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'f')) ||
+            !parse_mapping_head(p, stop, &m))
+            continue;
+        if (m.inode && !m.offset)
+            first = m;
+        if (!m.name_bytes && !memcmp(m.perms, "rw-p", 4) && before.inode &&
+            before.perms[3] == 'p' && before.end == m.start && before.inode == first.inode &&
+            before.device == first.device)
+            visit(arg, first.start, m.start, m.end);
+        before = m;
     }
 }
 

@@ -16,7 +16,13 @@
 
 /* Memory of glibc's malloc, but for the program break and blocks with a mapping of their own; and
  * stacks of threads. */
-enum smaps_place_kind { SMAPS_ARENA, SMAPS_MAIN /* of the main arena */, SMAPS_STACK };
+enum smaps_place_kind {
+    SMAPS_ARENA,
+    SMAPS_MAIN, /* of the main arena */
+    SMAPS_STACK,
+    SMAPS_BLOCK, /* a stack that is a part of a block with a mapping of its own */
+    SMAPS_DATA   /* of a program or library, which its file does not hold (.bss) */
+};
 struct smaps_place {
     uint64_t start, end;
     enum smaps_place_kind kind;
@@ -51,6 +57,11 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
  * written and that is in memory in part; `most` of them at most. */
 void smaps_places(const char *text, size_t n, uint64_t step, size_t most,
                   void (*visit)(void *arg, uint64_t at), void *arg);
+
+/* Calls `visit` with each anonymous mapping that may be written and lies right behind private
+ * memory of a file, and with where the beginning of that file is mapped. */
+void smaps_data(const char *text, size_t n,
+                void (*visit)(void *arg, uint64_t base, uint64_t start, uint64_t end), void *arg);
 
 /* /proc/PID/smaps. The buffer grows as needed and may be used again. -1 also when the process ends
  * meanwhile: the text may be a part of it. */

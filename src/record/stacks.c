@@ -12,7 +12,7 @@ enum { THREADS_MOST = 32768, HEADS_AWAY = GLIBC_RING_HEADS - 1, HEAD_BYTES = 16 
 struct walk {
     const struct handle *handle;
     const struct present *present;
-    void (*found)(void *arg, uint64_t start, uint64_t end);
+    void (*found)(void *arg, uint64_t start, uint64_t end, bool in_block);
     void *arg;
     unsigned left; /* threads that may be looked at */
 };
@@ -34,6 +34,26 @@ static bool is_thread(const struct walk *w, uint64_t at)
     return read_there(w, at, word, sizeof word) && word[0] == at && word[2] == at;
 }
 
+/* True: the program gave the stack, out of a block with a mapping of its own, which is counted as a
+ * block: it begins at the stack, or on the page before what was rounded up. */
+static bool is_in_block(const struct walk *w, const struct glibc_thread_stack *stack)
+{
+    enum { IS_MAPPED = 2, FLAGS = 7, HEADER = 16 };
+    const uint64_t first = (stack->start - 1) & ~(ARCH_PAGE_BYTES - 1),
+                   tried[] = {stack->start - HEADER, first};
+    for (size_t i = 0; i < sizeof tried / sizeof *tried && !stack->guard_bytes; i++) {
+        uint64_t header[2];
+        if (!read_there(w, tried[i], header, sizeof header) || (header[1] & FLAGS) != IS_MAPPED)
+            continue;
+        const uint64_t begin = tried[i] - (header[0] & ~(uint64_t)1),
+                       end = tried[i] + (header[1] & ~(uint64_t)FLAGS) + HEADER;
+        if (!(begin & (ARCH_PAGE_BYTES - 1)) && end >= stack->start + stack->bytes &&
+            end < ARCH_ADDRESS_END)
+            return true;
+    }
+    return false;
+}
+
 static void take_thread_stack(const struct walk *w, uint64_t at)
 {
     struct glibc_thread_stack stack;
@@ -42,7 +62,8 @@ static void take_thread_stack(const struct walk *w, uint64_t at)
         stack.bytes <= at - stack.start)
         return; /* of the first thread there is none */
     const uint64_t page = ARCH_PAGE_BYTES - 1;
-    w->found(w->arg, (stack.start + page) & ~page, (stack.start + stack.bytes) & ~page);
+    w->found(w->arg, (stack.start + page) & ~page, (stack.start + stack.bytes) & ~page,
+             is_in_block(w, &stack));
 }
 
 /* From a place in a ring onwards to its head, which is no descriptor's; stacks of all before it are
@@ -66,7 +87,7 @@ static uint64_t walk_on(struct walk *w, uint64_t at)
 
 void stacks_find(const struct handle *handle, const struct present *present, uint64_t first,
                  const uint64_t *pointers, size_t n,
-                 void (*found)(void *arg, uint64_t start, uint64_t end), void *arg)
+                 void (*found)(void *arg, uint64_t start, uint64_t end, bool in_block), void *arg)
 {
     struct walk w = {handle, present, found, arg, THREADS_MOST};
     bool walked = false;

@@ -8,16 +8,18 @@
 #ifndef MALLOW_RECORD_STACKS_H
 #define MALLOW_RECORD_STACKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct handle;
 struct present;
 
-/* Calls `found` with [start, end) of each stack, many of them twice. first, or 0, and pointers
+/* Calls `found` with [start, end) of each stack, many of them twice. in_block: it is a part of
+ * a block with a mapping of its own. first, or 0, and pointers
  * [n]: of threads; the rings are walked from the first of them that is one of glibc's. */
 void stacks_find(const struct handle *handle, const struct present *present, uint64_t first,
                  const uint64_t *pointers, size_t n,
-                 void (*found)(void *arg, uint64_t start, uint64_t end), void *arg);
+                 void (*found)(void *arg, uint64_t start, uint64_t end, bool in_block), void *arg);
 
 #endif

@@ -164,6 +164,40 @@ static void thread(void)
     pthread_barrier_wait(&is_deep);
 }
 
+/* The stack is a block of the program's. */
+static void stack_in_block(void)
+{
+    pthread_attr_t a;
+    pthread_t t;
+    pthread_barrier_init(&is_deep, NULL, 2);
+    pthread_attr_init(&a);
+    succeed(pthread_attr_setstack(&a, check(malloc(8 * MB)), 8 * MB));
+    succeed(pthread_create(&t, &a, run, NULL));
+    pthread_barrier_wait(&is_deep);
+}
+
+/* The same, at a page within it. */
+static void stack_within_block(void)
+{
+    pthread_attr_t a;
+    pthread_t t;
+    char *p = check(malloc(8 * MB));
+    pthread_barrier_init(&is_deep, NULL, 2);
+    pthread_attr_init(&a);
+    succeed(pthread_attr_setstack(&a, p + PAGE - (uintptr_t)p % PAGE, 7 * MB));
+    succeed(pthread_create(&t, &a, run, NULL));
+    pthread_barrier_wait(&is_deep);
+}
+
+void *kinds_library_data(size_t *bytes); /* kinds_library.c */
+
+static void library_data(void)
+{
+    size_t bytes;
+    char *p = kinds_library_data(&bytes);
+    touch(p, bytes);
+}
+
 static void context(void)
 {
     static ucontext_t here, there;
@@ -247,17 +281,31 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*make)(void);
-    } kinds[] = {{"lazy", lazy},           {"hole", hole},
-                 {"barred", barred},       {"moved", moved},
-                 {"syscall", by_syscall},  {"reserve", reserve},
-                 {"device", device},       {"file", file},
-                 {"memfd", memory_file},   {"segment", segment},
-                 {"shared", shared},       {"deep", deep},
-                 {"thread", thread},       {"context", context},
-                 {"break", own_break},     {"break-syscall", break_by_syscall},
-                 {"needless", not_needed}, {"fork", before_fork},
-                 {"exec", executes},       {"library", library},
-                 {"table", table},         {"unsaved", unsaved}};
+    } kinds[] = {{"lazy", lazy},
+                 {"hole", hole},
+                 {"barred", barred},
+                 {"moved", moved},
+                 {"syscall", by_syscall},
+                 {"reserve", reserve},
+                 {"device", device},
+                 {"file", file},
+                 {"memfd", memory_file},
+                 {"segment", segment},
+                 {"shared", shared},
+                 {"deep", deep},
+                 {"thread", thread},
+                 {"context", context},
+                 {"break", own_break},
+                 {"break-syscall", break_by_syscall},
+                 {"needless", not_needed},
+                 {"fork", before_fork},
+                 {"exec", executes},
+                 {"library", library},
+                 {"table", table},
+                 {"unsaved", unsaved},
+                 {"block-stack", stack_in_block},
+                 {"block-stack-within", stack_within_block},
+                 {"library-data", library_data}};
     if (argc < 3)
         return 2;
     place = argv[2];

@@ -230,9 +230,12 @@ class Explain(unittest.TestCase):
                 program.stdin.flush()
                 self.assertEqual(program.stdout.readline(), b"done\n")
             order("small 20000 1000")
-            with subprocess.Popen([MALLOW, "record", "-q", "-o", path, "-p", str(program.pid)], env=ENVIRONMENT) as record:
-                until(lambda: os.path.exists(path), "the recording")
-                until(lambda: self.attached(program.pid), "the library")
+            with subprocess.Popen([MALLOW, "record", "-q", "-o", path, "-p", str(program.pid)], env=ENVIRONMENT,
+                                  stderr=subprocess.PIPE, text=True) as record:
+                until(lambda: record.poll() is not None or os.path.exists(path) and self.attached(program.pid), "the library")
+                if record.poll() is not None:
+                    program.stdin.close()
+                    self.fail(f"no attachment: {record.stderr.read()}")
                 order("small 4000 1000")
                 until(lambda: self.live(path, program.pid) > 3900000, "a measurement")
                 program.stdin.close()

@@ -28,6 +28,9 @@ KINDS = {
     "shared": {"shared": 30},
     "deep": {"stacks": 5},
     "thread": {"stacks": 5},
+    "block-stack": {"live": 8, "untouched": -3},  # before: stacks as well, and as much less untouched
+    "block-stack-within": {"live": 8, "untouched": -3},
+    "library-data": {"code_and_data": 20},  # before: mappings
     "context": {"mappings": 5},
     "break": {"unrecorded": 10},
     "break-syscall": {"unrecorded": 30},
