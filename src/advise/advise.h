@@ -20,7 +20,7 @@ struct advise_options {
     size_t setting_count;
     void (*stage)(void *arg,
                   const char *name); /* something that takes long begins; NULL: it ended */
-    void (*progress)(void *arg, uint64_t done, uint64_t total); /* of the stage */
+    void (*progress)(void *arg, uint64_t done, uint64_t total); /* by stage */
     void *arg;
 };
 
@@ -36,9 +36,9 @@ struct advising {
     struct explained_list list; /* one */
     struct advice advice[ADVICE_MOST];
     size_t advice_count;
-    unsigned pool_of[ADVICE_MOST];    /* of the workload: for each advice; 0: none */
-    uint8_t *pools;                   /* of the workload: for each stack; NULL: none */
-    struct remedy remedies[REMEDIES]; /* what saves most comes first */
+    unsigned pool_of[ADVICE_MOST];    /* the pool of each advice in the workload; 0: none */
+    uint8_t *pools;                   /* the pool of each stack in the workload; NULL: none */
+    struct remedy remedies[REMEDIES]; /* the one that saves most comes first */
     size_t count;
     char workload[32];         /* private */
     double replayed, recorded; /* resident bytes of the heap, at the moment */
@@ -46,7 +46,7 @@ struct advising {
 
 #define ADVISE_POOL_AND_TRIM "pool+malloc_trim" /* the setting of such a remedy */
 
-/* Whether a replay shows what the live blocks of a call site cost: it touches all of them. */
+/* True if a replay shows what the live blocks of a call site cost: it touches all of them. */
 bool advise_replays_release(const struct advising *a);
 
 /* Fills the rest. -1 with *err, ERROR_USAGE when there is no such moment. Release it in any case.

@@ -15,11 +15,11 @@ enum { REMEDIES = 24, REMEDY_ROUNDS = 1000 };
 struct remedy {
     char spec[256];            /* as a candidate: "glibc+K=V" */
     const char *setting;       /* "K=V", "malloc_trim", "pool", or the allocator */
-    char environment[320];     /* what to set; "" for none */
-    const char *text;          /* what it is; NULL: only the setting says */
+    char environment[320];     /* the setting; "" for none */
+    const char *text;          /* its description; NULL: the setting says enough */
     unsigned pooled, left_out; /* pools of the workload, as in replay_request */
     double saves, low, high;   /* bytes; low and high: the interval of the replays */
-    struct stats_ratio cpu;    /* of the CPU time */
+    struct stats_ratio cpu;    /* figures of the CPU time */
 };
 
 struct remedy_trial {

@@ -121,7 +121,7 @@ struct finding {
 static uint64_t less_or_zero(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* What it saves lies between these. If they are far apart it is not known. */
+/* The saving lies between these. If they are far apart it is not known. */
 static struct advice *add_advice(struct finding *f, enum advice_kind kind, uint64_t low,
                                  uint64_t high)
 {
@@ -155,7 +155,7 @@ static void add_pools(struct finding *f)
                                             s->most_low),
                        kept = less_or_zero(s->bytes, own),
                        high = least(freed > kept ? freed : kept, most);
-        /* what lies in fastbins does not join, and is not given back */
+        /* chunks in fastbins do not join, and are not given back */
         const bool joins = f->e->pinned.fast_bytes < f->worth;
         if (s->live_bytes * 4 >= s->bytes)
             continue;
@@ -194,7 +194,7 @@ static void add_live_advice(struct finding *f)
 static void add_other(struct finding *f)
 {
     const struct explained *e = f->e;
-    /* of a huge page that one byte is used of, all but a page; its blocks may be live */
+    /* one byte of a huge page may be in use */
     const uint64_t huge = less_or_zero(e->huge_bytes, e->huge_bytes / PAGES_OF_HUGE);
     add_advice(f, ADVICE_STACKS, 0, positive(e->parts[EXPLAIN_STACKS]));
     add_advice(f, ADVICE_FILES, 0, positive(e->parts[EXPLAIN_MAPPED]));

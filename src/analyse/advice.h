@@ -36,24 +36,24 @@ struct advice {
     uint64_t saves_address_bytes; /* ADVICE_SHRINK: live, and not resident */
     uint32_t stack;               /* POOL, RELEASE, SHRINK: of the call site, the one with most */
     uint32_t site;                /* and what advice_sites says of it */
-    uint64_t blocks;              /* of it, live then */
+    uint64_t blocks;              /* the blocks that were live then */
 };
 
 /* For advice_sites_find: what glibc's limit was at that time. threshold: of the model. */
 uint64_t advice_trim_bytes(const struct threshold *threshold, uint64_t time_ns);
 
-/* What applies to a measurement whose `found` is set, the largest saving first, unknown ones
- * last; returns how many. threshold: of the model. */
+/* The advice that applies to a measurement whose `found` is set, the largest saving first, unknown
+ * ones last; returns how many. threshold: of the model. */
 size_t advice_find(const struct explained *e, const struct threshold *threshold,
                    const struct advice_sites *sites, struct advice list[ADVICE_MOST]);
 
 /* The setting: "glibc.malloc.arena_max=1", "malloc_trim", ... */
 const char *advice_setting(enum advice_kind kind);
-/* What to put into the environment; NULL when it is not a matter of the environment. */
+/* The setting for the environment; NULL when the remedy is none of the environment. */
 const char *advice_environment(enum advice_kind kind);
-/* What the remedy is, without figures: half a sentence. */
+/* The remedy in half a sentence, without figures. */
 const char *advice_text(enum advice_kind kind);
-/* Whether it is about a call site. */
+/* True if it is about a call site. */
 bool advice_has_site(enum advice_kind kind);
 
 #endif

@@ -177,7 +177,7 @@ static bool block_in_heap(const struct pinned_heap *h, const struct pinned_block
 struct chosen {
     struct advice_site *site[ADVICE_POOLS + 1];
     size_t count;
-    uint8_t *bits; /* of a stack: the call sites that it is of */
+    uint8_t *bits; /* a stack's call sites */
 };
 
 static void look_without(const struct pinned *p, const struct pinned_block *blocks, size_t count,

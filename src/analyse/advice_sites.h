@@ -10,7 +10,7 @@
 #define ADVICE_POOLS      3u  /* call sites that a pool is looked at for */
 #define ADVICE_SITES_MOST 64u /* that are distinguished */
 
-/* What call site a stack is of: the same number for the same one. */
+/* The call site of each stack: stacks of one call site have one number. */
 struct advice_sites {
     uint32_t (*site)(void *arg, uint32_t stack);
     void *arg;
@@ -18,13 +18,13 @@ struct advice_sites {
 
 struct advice_site {      /* stacks of the same call site */
     uint32_t site, stack; /* stack: the one with most */
-    uint64_t bytes;       /* of the figure */
+    uint64_t bytes;       /* the bytes of the figure */
     uint64_t blocks, live_bytes;
-    uint64_t mapped_bytes;            /* of the live bytes: with mappings of their own */
+    uint64_t mapped_bytes;            /* the live bytes that have mappings of their own */
     uint64_t most_low, most_high;     /* in heaps at once, ever until then: between these */
     uint64_t heap_bytes, below_bytes; /* in heaps now; whole free pages below its blocks */
     uint64_t alone_bytes;             /* pages with its blocks and no other's */
-    uint64_t above_bytes; /* of each heap the pages above the highest block of another call site,
+    uint64_t above_bytes; /* in each heap the pages above the highest block of another call site,
                              where that is enough for glibc to give it back; a few blocks that
                              were made when much had been freed would have found room below */
 };
@@ -43,7 +43,7 @@ uint64_t advice_mapped(const struct pinned_stack *s);
 bool advice_site_first(const struct pinned *p, const struct advice_sites *sites,
                        advice_figure *figure, struct advice_site *first);
 
-/* Of a moment, as a pinned_visit gets it. trim_bytes: how much must be free at the top of a heap
+/* Adds a moment, as a pinned_visit gets it. trim_bytes: how much must be free at the top of a heap
  * for glibc to give it back; UINT64_MAX: not known. */
 void advice_sites_find(const struct trace_image *image, const struct pinned *p,
                        const struct pinned_block *blocks, size_t count,

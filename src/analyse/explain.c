@@ -31,7 +31,7 @@ struct range {
     const struct model *m;
     const struct mlw_split *splits;
     const struct model_moment *moments;
-    size_t count; /* of the image; those outside are passed over */
+    size_t count; /* events of the image; those outside are passed over */
     uint64_t from_ns, to_ns;
 };
 
@@ -45,7 +45,7 @@ static uint64_t sample_resident(const struct range *r, size_t i)
     return explain_resident(&r->splits[i]);
 }
 
-/* What the program has resident above what it has live; not of a live size that is not touched. */
+/* The resident bytes above the live ones; 0 where live bytes are not touched. */
 static uint64_t gap(const struct range *r, size_t i)
 {
     const uint64_t rss = sample_resident(r, i) - r->splits[i].recorder,
@@ -63,9 +63,9 @@ static size_t largest_sample(const struct range *r,
     return best;
 }
 
-/* Of the splits whose live bytes come closest to the peak's, give or take a hundredth of it, the
- * one with the most resident, then the nearest in time: a measurement soon after the peak, when all
- * was freed, is no answer, nor is one before all of it had been touched. */
+/* Chooses among the splits whose live bytes come closest to the peak's, give or take a hundredth of
+ * it, the one with the most resident, then the nearest in time: a measurement soon after the peak,
+ * when all was freed, is no answer, nor is one before all of it had been touched. */
 static size_t nearest_peak(const struct range *r)
 {
     const uint64_t bytes = model_totals(r->m)->peak_bytes, at = model_totals(r->m)->peak_time_ns;
@@ -96,7 +96,7 @@ static size_t nearest_in_time(const struct range *r, uint64_t time_ns, bool anyw
     return best;
 }
 
-/* Of a process that still runs, and sleeps, it may be later than the last event that is known. */
+/* The end of a process that runs and sleeps may be later than the last event that is known. */
 static size_t latest(const struct range *r)
 {
     size_t best = EXPLAIN_NONE;
@@ -148,7 +148,7 @@ static bool near(uint64_t a, uint64_t b)
     return time_between(a, b) <= (by > NEAR_LEAST ? by : NEAR_LEAST);
 }
 
-/* Whether a measurement was made in about the state of the moment that it is taken for. The last
+/* True if a measurement was made in about the state of the moment that it is taken for. The last
  * sample before the end may be of a process that is being taken down. */
 static bool stands(const struct range *r, const struct explain_moment *o)
 {

@@ -12,7 +12,7 @@
 #include "model/model.h"
 
 enum explain_at {
-    EXPLAIN_PEAK, /* of live bytes */
+    EXPLAIN_PEAK, /* the peak of live bytes */
     EXPLAIN_RSS,  /* the largest resident size */
     EXPLAIN_GAP,  /* the most resident above live */
     EXPLAIN_END,
@@ -23,7 +23,7 @@ enum explain_at {
 
 enum explain_part {
     EXPLAIN_LIVE,          /* bytes asked for */
-    EXPLAIN_ROUNDING,      /* of those blocks, by the allocator */
+    EXPLAIN_ROUNDING,      /* the allocator's rounding of those blocks */
     EXPLAIN_HEADERS,       /* glibc: of those blocks */
     EXPLAIN_FRAGMENTATION, /* free on pages that hold live blocks, too */
     EXPLAIN_FREE_PAGES,    /* glibc: whole free pages below live blocks */
@@ -52,8 +52,8 @@ struct explain_moment {
     enum explain_at at;
     unsigned also;     /* those of the first four that do not differ from it: a bit each, 1 << at */
     const char *label; /* EXPLAIN_MARK: the mark's, of the image; EXPLAIN_TIME: of the wish */
-    uint64_t time_ns;  /* of the explained moment */
-    size_t split;      /* of the image: the measurement; EXPLAIN_NONE: there is none */
+    uint64_t time_ns;  /* the time in ns of the explained moment */
+    size_t split;      /* the measurement among the image's; EXPLAIN_NONE: there is none */
     size_t nearest;    /* without one: the nearest of the image, of whatever time; EXPLAIN_NONE: the
                           kernel was never asked */
 };
@@ -71,14 +71,14 @@ struct explained {
     uint64_t measured_ns; /* 0: not */
     uint64_t resident_bytes, swapped_bytes;
     uint64_t live_bytes, live_blocks;
-    uint64_t huge_bytes;    /* of the resident bytes: in huge pages */
-    uint64_t hugetlb_bytes; /* of them: in HugetlbPages, which VmRSS does not count */
-    uint64_t forked_bytes;  /* of them: in pages that other processes have as well, since a fork */
+    uint64_t huge_bytes;    /* resident bytes in huge pages */
+    uint64_t hugetlb_bytes; /* those in HugetlbPages, which VmRSS does not count */
+    uint64_t forked_bytes;  /* those in pages that other processes have as well, since a fork */
     uint64_t proportional_bytes; /* the resident size with each shared page divided among the
                                     processes that have it; 0: neither of the two is known */
     bool glibc;
     uint64_t heap_bytes;      /* glibc: resident in heaps */
-    uint64_t kept_tops_bytes; /* of EXPLAIN_TOPS: what malloc_trim does not give back */
+    uint64_t kept_tops_bytes; /* the part of EXPLAIN_TOPS that malloc_trim does not give back */
     bool attached;            /* it ran before: blocks that it had then are not known */
     int64_t parts[EXPLAIN_PARTS];
     struct pinned pinned;      /* at the measurement, or at the moment without one */
@@ -96,7 +96,7 @@ const char *explain_part_name(enum explain_part part); /* as in JSON */
 size_t explain_choose(const struct model *m, const struct explain_wish *wish,
                       struct explain_moment moments[EXPLAIN_MOST]);
 
-/* Whether the measurement stands for the moment, of which pinned `here` was found, and `there` of
+/* True if the measurement stands for the moment, of which pinned `here` was found, and `there` of
  * the measurement: a TIME or MARK that another state was measured near is without a measurement. */
 bool explain_holds(const struct trace_image *image, const struct explain_moment *moment,
                    const struct pinned *here, const struct pinned *there);

@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 #define FASTBINS_CHUNK_MOST         128u
-#define FASTBINS_CONSOLIDATES_FROM  1024u       /* of a chunk that is asked for */
-#define FASTBINS_CONSOLIDATES_FREED (64u << 10) /* of a chunk that is freed */
+#define FASTBINS_CONSOLIDATES_FROM  1024u       /* the size of a chunk that is asked for */
+#define FASTBINS_CONSOLIDATES_FREED (64u << 10) /* the size of a chunk that is freed */
 
 struct fastbins {
     uint64_t bytes[2]; /* in the main arena, in others */

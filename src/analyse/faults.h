@@ -21,13 +21,14 @@ struct fault_sums {
     struct fault_count *block, *mapping;
 };
 
-/* Of faults from from_ns on and before to_ns (0: no end). fault_sums_release gives it back. */
+/* For faults from from_ns on and before to_ns (0: no end). fault_sums_release gives it back. */
 int fault_sums_of(struct fault_sums *s, const struct trace_image *image, uint64_t from_ns,
                   uint64_t to_ns, struct error *err);
 void fault_sums_release(struct fault_sums *s);
 
-/* What happened in each of `bins` slices of time, the first of which begins at start_ns; what lies
- * before or behind them is in the first or the last. bins is at least 1; series has room for them.
+/* Counts the events of each of `bins` slices of time, the first of which begins at start_ns; what
+ * lies before or behind them is in the first or the last. bins is at least 1; series has room for
+ * them.
  */
 struct fault_slice {
     struct fault_count faults;

@@ -17,7 +17,7 @@ enum metric { BY_PEAK, BY_END, BY_ALLOCATED, BY_TEMPORARY, BY_CALLS, METRICS };
     X(end_blocks, live_blocks, "end_live_blocks")                                                  \
     X(temporary, temporary, "temporary")
 
-struct figures { /* of one stack, or the sum of several */
+struct figures { /* one stack's, or the sums of several */
 #define FIGURES_MEMBER(member, of, key) uint64_t member;
     SITE_FIGURES(FIGURES_MEMBER)
 #undef FIGURES_MEMBER
@@ -58,7 +58,7 @@ struct frame_source {
     /* Where the call site of a stack stands, behind what only allocates on its behalf: the node,
      * and which of its frames. False: it has none. NULL: each stack's innermost frame is one. */
     bool (*site)(void *arg, uint32_t stack, uint32_t *node, uint32_t *position);
-    /* Whether a frame is left out among callers. NULL: none is. */
+    /* True if a frame is left out among callers. NULL: none is. */
     bool (*hidden)(void *arg, uint32_t frame);
 };
 

@@ -18,7 +18,7 @@ struct group_cursor { /* a stack, and how far along it we are */
 
 struct group {
     uint32_t frame;
-    size_t first, count; /* of the cursors */
+    size_t first, count; /* a range of cursors */
     struct figures figures;
 };
 

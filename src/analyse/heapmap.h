@@ -12,10 +12,11 @@
 
 #define HEAPMAP_COLUMNS 64u
 #define HEAPMAP_ROWS    128u
-#define HEAPMAP_SITES   3u /* of a cell that are kept: those with the most live bytes */
+#define HEAPMAP_SITES   3u /* so many call sites of a cell are kept: those with the most live bytes \
+                            */
 
 struct heapmap_cell {
-    uint64_t used_bytes; /* of live blocks, with their headers */
+    uint64_t used_bytes; /* the used bytes of live blocks, with their headers */
     uint64_t site_bytes[HEAPMAP_SITES];
     uint32_t pages;               /* with a block or a cached chunk on them */
     uint16_t site[HEAPMAP_SITES]; /* the caller's number + 1, most bytes first; 0: none */
@@ -25,7 +26,7 @@ struct heapmap;
 struct heapmap *heapmap_new(size_t moments, struct error *err);
 void heapmap_free(struct heapmap *h); /* NULL is fine */
 
-/* What lies where at a moment: as a pinned_visit gets it. site_of: [stack] the number of each call
+/* Adds the layout at a moment, as a pinned_visit gets it. site_of: [stack] the number of each call
  * site, at most 65534, or UINT16_MAX. Once for a moment. */
 int heapmap_add(struct heapmap *h, size_t moment, const struct pinned *p,
                 const struct pinned_block *blocks, size_t count, const uint16_t *site_of,

@@ -31,7 +31,7 @@ struct highest {
 struct highest *highest_new(uint32_t stacks); /* NULL without memory */
 void highest_free(struct highest *h);         /* NULL is fine */
 
-/* Whether the heaps have held a third more than they do: there is room for another block. */
+/* True if the heaps have held a third more than they do: there is room for another block. */
 static inline bool highest_passed(const struct highest *h)
 {
     return h->all.now_bytes < h->all.most_bytes / 4 * 3;

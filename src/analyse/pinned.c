@@ -10,12 +10,13 @@
 #include "base/fetch.h"
 #include "glibc/versions.h"
 
-#define ARENA_HEAD_BYTES 4096u /* what glibc keeps at the start of an arena's heap, about */
-#define HEADER_BYTES     PINNED_HEADER_BYTES
-#define BLOCKS_AHEAD     16u /* events for which memory is asked early */
-#define STACKS_AHEAD     8u
+#define ARENA_HEAD_BYTES                                                                           \
+    4096u /* about the size of glibc's own data at the start of an arena's heap */
+#define HEADER_BYTES PINNED_HEADER_BYTES
+#define BLOCKS_AHEAD 16u /* events for which memory is asked early */
+#define STACKS_AHEAD 8u
 
-struct place { /* of a block, by address */
+struct place { /* where a block lies */
     uint64_t address;
     uint32_t slot; /* PLACE_CACHED and above: a chunk in a cache */
 };
@@ -45,13 +46,15 @@ struct pinned_reader {
     bool glibc;
     struct tcache *caches; /* NULL: there are none, or they are not asked for */
     struct highest *most;
-    struct seen_heaps heaps; /* of other arenas */
+    struct seen_heaps heaps; /* the heaps of other arenas */
     struct fastbins fast;
     bool has_fastbins, unknown_version;
-    uint64_t main_bottom;    /* of the lowest block ever in the break's heap; 0: there was none */
-    uint64_t main_end;       /* of the highest */
-    uint64_t cached_most;    /* of a chunk at whose free a thread's cache is made; 0: it is not */
-    uint32_t cache_bytes;    /* of that cache, a chunk */
+    uint64_t
+        main_bottom; /* where the lowest block ever began in the break's heap; 0: there was none */
+    uint64_t main_end;    /* where the highest ended */
+    uint64_t cached_most; /* the size of the largest chunk at whose free a thread's cache is made;
+                             0: it is not */
+    uint32_t cache_bytes; /* the bytes of that cache, which is a chunk */
     uint64_t main_cache_end; /* see pinned_heap */
 };
 
@@ -151,7 +154,7 @@ static int take_next_moment(struct pinned_reader *r, struct error *err);
 
 /* ---- events ---- */
 
-/* Whether a block of that path is a chunk in one of glibc's heaps. */
+/* True if a block of that path is a chunk in one of glibc's heaps. */
 static bool is_on_heap(const struct pinned_reader *r, unsigned path)
 {
     return r->glibc && !(path & MLW_PATH_MMAPPED);
@@ -239,7 +242,7 @@ static bool pinned_begin_block(struct pinned_reader *r, const struct trace_batch
     if (r->has_fastbins)
         fastbins_taken(&r->fast, other, chunk);
     highest_begin(r->most, stack, chunk);
-    /* of a block that a fork handed on no thread of this process is the maker */
+    /* no thread of this process made a block that a fork handed on */
     const uint32_t thread = inherited ? UINT32_MAX : b->thread[i];
     if (other)
         return seen_heaps_note(&r->heaps, address, usable, thread);
@@ -249,7 +252,8 @@ static bool pinned_begin_block(struct pinned_reader *r, const struct trace_batch
     return true;
 }
 
-/* What the events behind i will touch: their blocks, and the sums of the stacks of those nearer. */
+/* Fetches the memory that the events behind i will touch: their blocks, and the sums of the stacks
+ * of those nearer. */
 FETCHES pinned_look_ahead(const struct pinned_reader *r, const struct trace_batch *b, size_t i,
                           size_t made, uint32_t there)
 {
@@ -271,7 +275,7 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
 {
     const uint32_t stacks = r->image->stacks,
                    slots = r->image->max_slots < PLACE_CACHED ? r->image->max_slots : PLACE_CACHED;
-    /* what a fork handed on is there from the start */
+    /* blocks that a fork handed on are there from the start */
     const uint64_t handed_on =
         r->image->inherited > b->first_event ? r->image->inherited - b->first_event : 0;
     uint32_t there = slots_there(r, slots);
@@ -322,7 +326,7 @@ static int compare_block_addresses(const void *a, const void *b)
     return (x->address > y->address) - (x->address < y->address);
 }
 
-/* What overlaps a live block, or is there twice, is not in a cache after all. */
+/* A chunk that overlaps a live block, or is there twice, is in no cache after all. */
 static size_t drop_overlaps(struct pinned_block *list, size_t n)
 {
     size_t kept = 0;
@@ -493,7 +497,7 @@ struct walk {
     const struct pinned_block *live;
     bool begun;                /* there was a block */
     size_t first;              /* block on the page */
-    uint64_t page, used_bytes; /* of it */
+    uint64_t page, used_bytes; /* its bytes */
 };
 
 /* The page is complete: its free bytes belong to the blocks [first, end). */
@@ -605,7 +609,7 @@ static uint64_t held_below_cache(uint64_t cache_end, uint64_t from, uint64_t abo
 /* Heaps without a block, as far as there ever were some. */
 static void add_empty(const struct pinned_reader *r, struct pinned *p)
 {
-    bool brk = false; /* what brk made has blocks */
+    bool brk = false; /* the memory that brk made has blocks */
     uint64_t held_bytes;
     for (size_t i = 0; i < p->count; i++)
         brk |= p->heaps[i].kind == PINNED_MAIN && !seen_heaps_part(&r->heaps, p->heaps[i].end - 1);
@@ -651,7 +655,7 @@ static void add_heap(const struct pinned_reader *r, struct pinned *p, size_t fro
     add_to_sum(p, h);
 }
 
-/* Whether block i begins another heap than the one before it. */
+/* True if block i begins another heap than the one before it. */
 static bool begins_heap(const struct pinned_reader *r, const struct pinned_block *list, size_t i)
 {
     const struct pinned_block *l = &list[i];
@@ -675,7 +679,7 @@ static bool take_highest(const struct pinned_reader *r, struct pinned *p)
     return p->highest != NULL;
 }
 
-/* Of the moment before only memory is left. */
+/* Keeps only the memory of the moment before. */
 static void clear_moment(struct pinned *p)
 {
     const struct pinned_stacks stacks = p->stacks;

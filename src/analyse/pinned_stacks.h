@@ -14,7 +14,7 @@ struct pinned_stack {
     uint64_t live_blocks, live_bytes; /* usable, in heaps */
     uint64_t pinned_bytes, below_bytes;
     uint64_t all_blocks, all_bytes;       /* requested, wherever they are */
-    uint64_t mapped_blocks, mapped_bytes; /* of these: glibc, with mappings of their own */
+    uint64_t mapped_blocks, mapped_bytes; /* glibc: those of them with mappings of their own */
     uint64_t most_bytes; /* glibc: chunks in heaps at once, at their highest until then */
 };
 

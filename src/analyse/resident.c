@@ -41,8 +41,9 @@ void resident_at(const struct model *m, size_t moment, struct resident_view *vie
     view->parts[RESIDENT_OTHER] = (int64_t)(s->other + s->lazy);
 }
 
-/* Of the moments whose live bytes come closest to the peak's, give or take a twentieth of it, the
- * nearest in time: a measurement soon after the peak, when all was freed, is no answer. */
+/* Chooses among the moments whose live bytes come closest to the peak's, give or take a twentieth
+ * of it, the nearest in time: a measurement soon after the peak, when all was freed, is no answer.
+ */
 static size_t moment_of_peak(const struct model *m, const struct model_moment *moments,
                              size_t count)
 {

@@ -27,13 +27,13 @@ enum resident_part {
 struct resident_view {
     bool known;              /* a split was taken while the process was watched */
     uint64_t time_ns;        /* when, since the start of the recording */
-    uint64_t resident_bytes; /* of the program: the recorder's share is taken off */
+    uint64_t resident_bytes; /* the program's: the recorder's share is taken off */
     uint64_t recorder_bytes; /* that share */
     uint64_t swapped_bytes;
     uint64_t live_bytes, live_blocks; /* at that moment */
     bool glibc;                       /* places of blocks are known */
     int64_t parts[RESIDENT_PARTS];    /* their sum is resident_bytes - live_bytes */
-    int64_t free_main_bytes;          /* of RESIDENT_HEAP_FREE: in the break's heap */
+    int64_t free_main_bytes;          /* the part of RESIDENT_HEAP_FREE in the break's heap */
     int64_t free_arenas_bytes;        /* and in the heaps of other arenas */
     /* The largest resident size of all samples, recorder included. */
     bool sampled;

@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "glibc/versions.h"
 
-#define SHIFT_LEAST 20u /* of a heap's size, in a file that says nonsense */
+#define SHIFT_LEAST 20u /* the least size of a heap, for a file that says nonsense */
 #define SHIFT_MOST  40u
 
 static uint64_t heap_address(const struct seen_heaps *s, uint32_t i)
@@ -99,7 +99,7 @@ static bool add_heap_part(struct seen_heaps *s, uint64_t start, uint64_t end)
     }
     const uint32_t kept = s->part_count - (behind - first);
     if (kept >= SEEN_PARTS_MOST)
-        return true; /* of a file that says nonsense */
+        return true; /* for a file that says nonsense */
     if (!ARRAY_ROOM(s->parts, (size_t)kept + 1, s->part_room))
         return false;
     memmove(&s->parts[first + 1], &s->parts[behind], (s->part_count - behind) * sizeof *s->parts);

@@ -16,12 +16,12 @@
 
 struct seen_heap {
     uint64_t number;     /* address >> shift; 0: no heap */
-    uint64_t begin, end; /* of the lowest and the highest block ever */
+    uint64_t begin, end; /* bounds of the lowest and the highest block ever */
     uint64_t arena;      /* its address; 0: not known */
     uint64_t cache_end;  /* see pinned_heap */
 };
 
-struct seen_part {       /* of the main arena: memory that brk did not make */
+struct seen_part {       /* memory of the main arena that brk did not make */
     uint64_t start, end; /* all of it is the arena's */
     uint64_t high;       /* end of the highest block ever; at least start */
 };
@@ -36,7 +36,7 @@ struct seen_thread {
 struct seen_heaps {
     struct seen_heap *of; /* [count] */
     uint32_t count, room;
-    unsigned shift; /* of the size of a heap */
+    unsigned shift; /* the shift of the size of a heap */
     struct index by_number;
     struct seen_part *parts; /* [part_count], by address */
     uint32_t part_count, part_room;
@@ -66,7 +66,7 @@ const struct seen_part *seen_heaps_part(const struct seen_heaps *s, uint64_t add
 /* Bytes of the pages of heaps, and of parts of the main arena, that have no block in p->heaps, as
  * far as there ever were some. */
 uint64_t seen_heaps_empty(const struct seen_heaps *s, const struct pinned *p,
-                          uint64_t *held_bytes); /* of them: see pinned_heap */
+                          uint64_t *held_bytes); /* the held part of them: see pinned_heap */
 uint64_t seen_heaps_empty_parts(const struct seen_heaps *s, const struct pinned *p);
 /* Puts the heaps together to the arenas of p. False without memory. */
 bool seen_heaps_arenas(const struct seen_heaps *s, const struct trace_image *image,

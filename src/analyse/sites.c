@@ -12,11 +12,11 @@
 
 struct forest {
     struct sites *s;
-    struct callee { /* of the same caller; by number, as parent[] and frame[] */
+    struct callee { /* the callees of a caller; by number, as parent[] and frame[] */
         uint32_t frame, next;
     } * callees;
     uint32_t *first;    /* by number of the caller */
-    struct index index; /* of (parent, frame): those of a caller beyond LISTED */
+    struct index index; /* by (parent, frame): the callees of a caller beyond LISTED */
     size_t room;
 };
 
@@ -81,7 +81,8 @@ static int tip_of(struct forest *f, const struct trace_image *image,
         const uint32_t *ids;
         size_t n = source->frames(source->arg, path[--depth], &ids);
         for (size_t i = n; i-- > 0;) {
-            const bool last = !depth && !i; /* of what reads as no frame at all, one is kept */
+            const bool last =
+                !depth && !i; /* one frame is kept of a stack that would read as none */
             if (source->hidden && source->hidden(source->arg, ids[i]) && (t || !last))
                 continue;
             t = forest_child(f, t, ids[i]);

@@ -31,7 +31,7 @@ int sites_build(struct sites *s, const struct model *m, const struct frame_sourc
 /* The same, of which only the first `top` are in order, and the others behind them. */
 int sites_build_top(struct sites *s, const struct model *m, const struct frame_source *source,
                     enum metric by, uint64_t top, struct error *err);
-/* Whether `a` comes before `b`, which is another one. */
+/* True if `a` comes before `b`, which is another one. */
 bool sites_before(const struct site *a, const struct site *b, enum metric by);
 void sites_release(struct sites *s);
 

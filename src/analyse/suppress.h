@@ -37,7 +37,7 @@ int suppressions_append(const char *path, const char *comment, const char *stack
                         struct error *err);
 void suppressions_release(struct suppressions *s);
 
-/* Whether `pattern` matches `name`; NULL never matches. */
+/* True if `pattern` matches `name`; NULL never matches. */
 bool suppression_matches(const char *pattern, const char *name);
 
 /* How many matched nothing. */

@@ -23,7 +23,7 @@ struct cache {
 struct tcache {
     const struct trace_image *image;
     uint64_t depth;        /* chunks of a size that a cache holds */
-    uint64_t most_bytes;   /* of a chunk that a cache takes */
+    uint64_t most_bytes;   /* the size of the largest chunk that a cache takes */
     struct cache **caches; /* [thread_count], NULL: empty */
 };
 
@@ -60,7 +60,7 @@ static bool bounds(const struct trace_image *image, uint64_t *depth, uint64_t *m
     if (find_tunable(image, "tcache_count", &n) && n <= known->cache.depth_most)
         *depth = n;
     if (find_tunable(image, "tcache_max", &n)) {
-        if (n <= GLIBC_SMALL_MOST - 8) /* of what the program asks for */
+        if (n <= GLIBC_SMALL_MOST - 8) /* in bytes that the program asks for */
             *most_bytes = n + 8 <= SMALLEST ? SMALLEST : (n + 8 + ALIGNMENT - 1) & ~15ull;
         else if (known->large_caches)
             *most_bytes = n;

@@ -17,9 +17,9 @@
 struct tcache;
 
 struct tcache_chunk {
-    uint64_t address; /* of the block that it was */
+    uint64_t address; /* the address of the block that it was */
     uint64_t usable_bytes;
-    uint32_t stack; /* of the call that made the block */
+    uint32_t stack; /* the stack of the call that made the block */
     uint8_t path;   /* enum mlw_path, of that call */
 };
 

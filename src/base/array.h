@@ -19,7 +19,7 @@ size_t array_next(size_t needed, size_t room, size_t most, size_t element_bytes)
  * NULL without memory, or when more are needed: the old array then stands as it was. */
 void *array_room(void *array, size_t needed, size_t *room, size_t most, size_t element_bytes);
 
-/* Whether there is room for `needed` elements of `array` now; makes it. */
+/* True if there is room for `needed` elements of `array` now; makes it. */
 #define ARRAY_ROOM(array, needed, room) ARRAY_ROOM_BY(array_room, array, needed, room)
 
 /* The same by a function as array_room, which is called only when there is none. */

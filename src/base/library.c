@@ -9,7 +9,7 @@ static void open_any(struct library *l)
 {
     for (size_t i = 0; !l->handle && l->names[i]; i++) {
         l->handle = dlopen(l->names[i], RTLD_NOW | RTLD_LOCAL);
-        if (!l->handle && i == 0) /* what the usual name lacks */
+        if (!l->handle && i == 0) /* functions that the usual name lacks */
             snprintf(l->why, sizeof l->why, "%s", dlerror());
     }
 }

@@ -16,7 +16,7 @@ struct library_symbol {
 struct library {
     const char *title;        /* in messages: "libcurl" */
     const char *hint;         /* behind a missing symbol: "; version 2 is needed"; NULL: nothing */
-    const char *const *names; /* of the file, the usual one first; NULL ends them */
+    const char *const *names; /* names of the file, the usual one first; NULL ends them */
     const struct library_symbol *symbols;
     size_t symbol_count;
     void *table; /* the caller's, of object and function pointers */

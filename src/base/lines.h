@@ -34,7 +34,7 @@ struct lines {
 /* `threads`: how many the command may use. Two read, so a third one writes. 0: a thread writes
  * where there are several processors. -1 when memory runs out. */
 int lines_open(struct lines *l, FILE *out, unsigned threads);
-/* Whether a write failed; errno then is why. The answer is final only after lines_close. */
+/* True if a write failed; errno then is why. The answer is final only after lines_close. */
 bool lines_failed(const struct lines *l);
 /* Gives all text to the FILE. Does nothing to lines that are zero or closed. */
 void lines_close(struct lines *l);

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* What follows the last slash; the whole path when nothing does. NULL: NULL. Into `path`. */
+/* The part behind the last slash; the whole path when there is none. NULL: NULL. Into `path`. */
 const char *path_base_name(const char *path);
 
 /* Removes what the kernel says behind the path of a file that has no name any more, in /proc;

@@ -12,7 +12,7 @@ struct pieces {
     void *arg;
     pthread_t *threads; /* [helpers] */
     pthread_mutex_t lock;
-    pthread_cond_t done, room; /* of the next in order; for another one */
+    pthread_cond_t done, room; /* the next in order is done; there is room for another one */
     /* under the lock: pieces below `begun` were begun, those below `released` given back */
     uint64_t begun, taken, released;
     bool *is_done; /* by place */

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 struct present {
-    int fd;                /* of the pagemap; -1: the kernel does not say */
+    int fd;                /* the pagemap; -1: the kernel does not say */
     bool scans;            /* the kernel skips by itself (Linux 6.7) */
     _Atomic uint64_t left; /* pages that may be asked for one by one, where it does not */
 };

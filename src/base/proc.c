@@ -28,7 +28,7 @@ int proc_open(pid_t pid, const char *name)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Whether a thread still has memory: statm is zeros without. */
+/* True if a thread still has memory: statm is zeros without. */
 static bool has_memory(int thread)
 {
     char text[32];
@@ -40,7 +40,7 @@ static bool has_memory(int thread)
     return strtoul(text, NULL, 10) != 0;
 }
 
-/* Of a thread below the directory that has memory; -1: there is none. */
+/* Opens the file of a thread that has memory; -1: there is none. */
 static int open_of_another(int process, const char *name)
 {
     int tasks = openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC), found = -1;

@@ -86,7 +86,7 @@ bool proc_stat(pid_t pid, struct proc_stat *s);
 const char *proc_status_field(const char *text, const char *name);
 /* The decimal numbers of a field; returns how many there were, at most `room`. */
 unsigned proc_status_numbers(const char *text, const char *name, unsigned long *out, unsigned room);
-/* Whether the process has ended and was not waited for: its first thread has, and there is no
+/* True if the process has ended and was not waited for: its first thread has, and there is no
  * other. */
 bool proc_is_zombie(pid_t pid);
 /* There is such a process, and /proc does not show it: it is mounted with the option hidepid, and

@@ -17,7 +17,7 @@ struct strings { /* all zero: empty */
     struct strings_entry *entries;
     uint32_t count;
     size_t room;
-    struct index index; /* of entries */
+    struct index index; /* places of entries */
 };
 
 /* The number, from 1, of these bytes; *fresh when they are new. 0 when memory ran out. */

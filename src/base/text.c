@@ -35,7 +35,7 @@ size_t text_utf8(const char *s)
     return utf8(s, SIZE_MAX, &code);
 }
 
-/* Whether a terminal or a reader could be led by it. */
+/* True if a terminal or a reader could be led by it. */
 static bool is_harmful(uint32_t code)
 {
     static const struct {
@@ -155,7 +155,7 @@ static void sink_put(struct sink *to, const char *s, size_t n)
     }
 }
 
-/* What the program itself says, which is ASCII or whole characters. */
+/* Writes the program's own text, which is ASCII or whole characters. */
 static void put_own(struct sink *to, const char *s, size_t n)
 {
     for (size_t i = 0; i < n && !to->file && !to->buffer;) {
@@ -301,7 +301,7 @@ static void sink_put_number(struct sink *to, const struct conversion *c, struct 
         sink_put(to, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
-/* Of a precision: a character that it cuts is left out. */
+/* For a precision: a character that it cuts is left out. */
 static size_t precise_length(const char *s, int precision)
 {
     if (precision < 0)

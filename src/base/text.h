@@ -19,7 +19,7 @@
 
 struct text_shown { /* one character, harmless */
     char text[8];   /* no NUL */
-    uint8_t bytes;  /* of text */
+    uint8_t bytes;  /* the bytes of text */
     uint8_t columns;
     bool escaped;
 };

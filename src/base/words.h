@@ -32,7 +32,7 @@ void words_take_all(struct words *w, uint64_t *v, size_t n);
     words_take_all(w, (uint64_t *)(void *)(p), (count) * (sizeof *(p) / sizeof(uint64_t)))
 /* n zeros, to be filled. False without memory. */
 bool words_make(struct words *w, size_t n);
-/* Whether nothing failed and all was taken. */
+/* True if nothing failed and all was taken. */
 bool words_done(const struct words *w);
 void words_release(struct words *w);
 

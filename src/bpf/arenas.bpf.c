@@ -24,7 +24,7 @@ struct {
     __type(value, struct arenas_site);
 } sites SEC(".maps");
 
-/* What a function was called with, until it returns. */
+/* The arguments of a function, until it returns. */
 struct entered {
     u64 first, second, third;
 };
@@ -203,7 +203,7 @@ int heap_made(struct pt_regs *ctx)
     return 0;
 }
 
-/* What mp_ says now, when it is news. */
+/* Reports mp_ when it has changed. */
 static __always_inline void look_at_limits(u64 limits)
 {
     u64 now = user_word(limits + MMAP_THRESHOLD_OF_LIMITS);

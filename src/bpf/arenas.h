@@ -70,7 +70,7 @@ struct arenas_argument {
 struct arenas_site {
     __u32 probe; /* enum arenas_probe */
     __u32 arguments;
-    __u32 known; /* of the arguments, from the first on */
+    __u32 known; /* how many of the arguments are known, from the first on */
     struct arenas_argument argument[ARENAS_ARGUMENTS];
 };
 
@@ -83,8 +83,8 @@ struct arenas_places {
     __s64 limits;      /* mp_, from munmap_chunk */
     __s64 fixed;       /* in mp_: not 0 when the thresholds do not change by themselves */
     __u64 heaps[3];    /* GLIBC_HEAP_SIZE_LIST; also for the way by system calls */
-    __s64 double_free; /* what malloc_printerr is given for one in a thread's cache, from it; 0:
-                          unknown */
+    __s64 double_free; /* the message that malloc_printerr gets for a block in a thread's cache,
+                          from it; 0: unknown */
 };
 
 enum { ARENAS_EVENT = 16 };

@@ -12,8 +12,8 @@ enum probe_by {
     PROBE_BY_PROCESS = 1,
     PROBE_BY_COMMAND = 2,
     PROBE_BY_THREAD = 4,
-    PROBE_BY_STACK = 8,   /* of the user */
-    PROBE_BY_KSTACK = 16, /* of the kernel */
+    PROBE_BY_STACK = 8,   /* the user's stack */
+    PROBE_BY_KSTACK = 16, /* the kernel's stack */
     PROBE_BY_SIZE = 32,
     PROBE_BY_CACHE = 64,
     PROBE_BY_CALLER = 128, /* in the kernel */
@@ -31,8 +31,8 @@ enum { PROBE_COMMAND_BYTES = 16, PROBE_NAME_BYTES = 32, PROBE_VALUES = 6 };
 struct probe_key {
     __u64 stack;  /* id of the user's stack; 0: none */
     __u64 kstack; /* id of the kernel's stack plus one; 0: none */
-    __u64 site;   /* what the kind says: an address */
-    __u32 what;   /* what the kind says: number of a function, of an event */
+    __u64 site;   /* an address, which the kind explains */
+    __u32 what;   /* the number of a function or an event, which the kind explains */
     __u32 pid, tid;
     __u32 size_class; /* 0: size 0; n: 2^(n-1) to 2^n - 1 */
     __u32 parent, uid, cpu, zero;
@@ -43,10 +43,10 @@ struct probe_key {
 struct probe_value { /* PROBE_VALUES of them */
     __u64 calls;
     __u64 bytes;
-    __u64 more;  /* what the kind says */
-    __u64 extra; /* what the kind says */
-    __u64 rest;  /* what the kind says */
-    __u64 last;  /* what the kind says */
+    __u64 more;  /* the kind explains it */
+    __u64 extra; /* the kind explains it */
+    __u64 rest;  /* the kind explains it */
+    __u64 last;  /* the kind explains it */
 };
 
 /* A condition on events, as comparisons that lead forward to each other. Each names the comparison
@@ -73,10 +73,10 @@ enum probe_compare { PROBE_EQUAL, PROBE_BELOW, PROBE_ABOVE };
 struct probe_term {
     __u8 field;   /* enum probe_field */
     __u8 compare; /* enum probe_compare; of a text PROBE_EQUAL */
-    __u8 yes, no; /* what follows */
+    __u8 yes, no; /* the comparison that follows */
     __u32 zero;
-    __u64 value[PROBE_NAME_BYTES / 8]; /* of a number, the first */
-    __u64 mask[PROBE_NAME_BYTES / 8];  /* of a text: the bytes that are compared */
+    __u64 value[PROBE_NAME_BYTES / 8]; /* a number is in the first */
+    __u64 mask[PROBE_NAME_BYTES / 8];  /* the bytes of a text that are compared */
 };
 
 struct probe_where {
@@ -95,14 +95,14 @@ struct probe_config {
     __u32 own_pid;   /* never counted */
     __u32 cpus;      /* possible processors */
     __u32 max_depth; /* frames of a user stack */
-    __u32 detail;    /* what the kind says */
+    __u32 detail;    /* the kind explains it */
     __u32 live;      /* net of frees */
     __u32 pages;     /* known pages come before a look-up in the process's map */
     __u32 stream;    /* every event goes to the ring buffer, and nothing is added up */
     __u32 histogram; /* rows are apart by the class of this value, which is one more than its number
                       */
     __u32 zero;
-    __u64 own_inode; /* of a file that the recorder maps into the process; 0: none */
+    __u64 own_inode; /* the own inode of a file that the recorder maps into the process; 0: none */
     __u64 command[PROBE_COMMAND_BYTES / 8]; /* only processes of this name; 0: of any */
     struct probe_where where;
 };
@@ -110,7 +110,7 @@ struct probe_config {
 /* In the map of targets: a process that is looked at, or will be once it executes PROGRAM. */
 enum probe_target { PROBE_TARGET_RUNS = 1, PROBE_TARGET_WAITS = 2 };
 
-/* What went wrong, counted where it happened. */
+/* Losses, counted where they happened. */
 enum probe_loss {
     PROBE_LOST_ROWS,    /* the table of sums was full */
     PROBE_LOST_STACKS,  /* no loss of events: the table was full, or there was no room to unwind */
@@ -142,7 +142,7 @@ enum probe_cfa {
     PROBE_CFA_REALIGNED /* the word at rbp plus offset; rbp was saved at rbp */
 };
 struct probe_unwind_row {
-    __u32 offset;     /* of the first instruction, in the file */
+    __u32 offset;     /* the offset of the first instruction, in the file */
     __s16 cfa_offset; /* in bytes */
     __u8 cfa;         /* enum probe_cfa */
     __s8 bp_offset;   /* where rbp was saved, from the CFA, in 8 bytes; 0: it was not */
@@ -165,7 +165,7 @@ struct probe_file {
     __u32 zero;
 };
 
-/* What lies at a page of a process's memory; end 0: the tool has been asked. */
+/* The mapping at a page of a process's memory; end 0: the tool has been asked. */
 struct probe_page {
     __u64 pid, page;
 };
@@ -188,7 +188,7 @@ struct probe_event_file {
     struct probe_file_id id;
 };
 
-/* What happened to pages. */
+/* Events of pages. */
 enum probe_pages {
     PROBE_PAGES_IN,        /* from swap */
     PROBE_PAGES_OUT,       /* there */

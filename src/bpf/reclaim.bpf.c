@@ -20,7 +20,7 @@ struct {
 static __always_inline void count(void *ctx, u32 what, u64 calls, u64 pages, u64 ns, u64 scanned)
 {
     if (config.stream) {
-        /* What the kernel's own thread does belongs to no process. */
+        /* The work of the kernel's own thread belongs to no process. */
         if (calls && (what == RECLAIM_DIRECT || what == RECLAIM_GROUP))
             emit_pages(what == RECLAIM_DIRECT ? PROBE_PAGES_RECLAIMED : PROBE_PAGES_GROUP, 0, pages,
                        ns);

@@ -145,7 +145,7 @@ int leaves(struct pt_regs *ctx)
 {
     struct entered *call = bpf_task_storage_get(&entered, bpf_get_current_task_btf(), NULL, 0);
     if (!call || ctx->sp != call->sp + 8)
-        return 0; /* of a call that was made within another, or before we came */
+        return 0; /* the call was made within another, or before we came */
     call->sp = 0;
     u64 address = ctx->ax;
     if (call->result) {

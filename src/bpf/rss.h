@@ -7,7 +7,7 @@
 /* As the kernel numbers them. */
 enum rss_kind { RSS_FILE, RSS_ANONYMOUS, RSS_SWAP, RSS_SHARED, RSS_KINDS };
 
-/* Of a process, under its id. */
+/* The sizes of a process, under its id. */
 struct rss_process {
     __u64 mm;               /* which memory: an exec begins with another */
     __u64 pages[RSS_KINDS]; /* now, or when it ended */

@@ -72,7 +72,8 @@ int at_site(struct pt_regs *ctx)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(becomes_another, struct task_struct *task)
 {
-    struct samples_event *e = begin(SAMPLES_EXEC); /* of all processes: it may be about to report */
+    struct samples_event *e =
+        begin(SAMPLES_EXEC); /* comes from all processes: it may be about to report */
     if (e)
         bpf_ringbuf_submit(e, 0);
     return 0;

@@ -17,7 +17,7 @@ enum samples_what {
 
 enum { SAMPLES_EVENT = 16, SAMPLES_ARGUMENTS = 5, SAMPLES_SITES_MAX = 256 };
 
-/* Of a place where a probe is: which one, and the words of struct pt_regs that hold its arguments.
+/* For a place where a probe is: which one, and the words of struct pt_regs that hold its arguments.
  */
 struct samples_site {
     __u32 what; /* enum samples_what */
@@ -30,7 +30,7 @@ struct samples_event {
     __u32 what; /* enum samples_what */
     __u32 pid, tid, ppid;
     __u32 zero;
-    __u64 start_ns; /* of the process, CLOCK_MONOTONIC: with the pid, who it is */
+    __u64 start_ns; /* when the process started, CLOCK_MONOTONIC: with the pid, its identity */
     __u64 time_ns;
     __u64 stack; /* id; 0: none */
     __u64 argument[SAMPLES_ARGUMENTS];

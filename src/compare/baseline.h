@@ -18,7 +18,7 @@ json_object *baseline_load(const char *name, struct error *err);
  * Borrowed; NULL when there are none. */
 json_object *baseline_runs(json_object *document, const char *workload);
 
-/* Whether the baseline's runs are of the same workload as `run` and were made in the same way. -1
+/* True if the baseline's runs are of the same workload as `run` and were made in the same way. -1
  * with *err that names the first thing that differs. */
 int baseline_matches(json_object *runs, json_object *run, struct error *err);
 

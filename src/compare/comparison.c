@@ -189,7 +189,7 @@ json_object *comparison_some_run(const struct comparison *c)
     return run;
 }
 
-/* Whether the candidates can share a processor: of a workload of one thread, as fast as it goes,
+/* True if the candidates can share a processor: of a workload of one thread, as fast as it goes,
  * and with memory enough for all of them. The first round, in turn, has been. */
 static bool can_share(const struct comparison *c)
 {

@@ -59,7 +59,7 @@ int candidate_init(struct candidate *c, const char *spec, size_t n, const char *
 void candidate_release(struct candidate *c);
 
 struct cell {                 /* a candidate's figures of one metric */
-    double median, low, high; /* of the runs */
+    double median, low, high; /* over the runs */
     struct stats_ratio ratio; /* to the first candidate, or to itself in the baseline; none when the
                                  first failed */
     bool best, worst;         /* surely differ from each other */

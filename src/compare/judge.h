@@ -8,7 +8,7 @@
 
 enum comparison_verdict { COMPARISON_NOT_WORSE, COMPARISON_WORSE, COMPARISON_NOT_KNOWN };
 
-/* Whether a figure is worse by more than the limit, a share. It is not known when the limit lies
+/* True if a figure is worse by more than the limit, a share. It is not known when the limit lies
  * within the interval and the interval reaches further than the limit allows. */
 enum comparison_verdict comparison_judge(const struct comparison *c, size_t candidate,
                                          enum comparison_metric metric, double limit);

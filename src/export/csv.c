@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "export/job.h"
 
-/* Of a row up to its call site: nine numbers, and words. */
+/* For a row up to its call site: nine numbers, and words. */
 #define ROW_ROOM 512u
 
 struct word {
@@ -21,10 +21,10 @@ struct csv {
     struct export_job *job;
     struct lines lines;
     struct names *names;
-    struct buffer text; /* of the sites so far, each behind its length */
+    struct buffer text; /* texts of the sites so far, each behind its length */
     size_t *sites;      /* by stack: offset in text + 1; 0: not made yet */
     const struct trace_image *image;
-    uint32_t thread; /* of the row before; who: what stands for it in a row */
+    uint32_t thread; /* the thread of the row before; who: the value that stands for it in a row */
     struct word who;
     struct digits_near time;
     struct word calls[MLW_OP_COUNT], kinds[TRACE_OTHER + 1];

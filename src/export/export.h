@@ -28,7 +28,7 @@ struct export_job;
 
 struct export_format {
     const char *name;
-    const char *summary; /* what it is and who reads it */
+    const char *summary; /* the format and its readers */
     unsigned flags;      /* enum export_flags */
     unsigned columns;    /* that it reads (enum trace_column); 0: those of a report */
     int (*write)(struct export_job *job, struct error *err);
@@ -40,7 +40,7 @@ extern const struct export_format export_formats[];
 /* The columns that a trace must be opened with. */
 unsigned export_columns(const struct export_format *f);
 
-/* What goes into the output, and how. */
+/* The content of the output, and its form. */
 struct export_options {
     struct selection_options select;
     unsigned threads; /* that may work at once; 0: as many as there are processors */
@@ -57,7 +57,7 @@ struct export_request {
     const struct export_options *options;
 };
 
-/* What an export could not say. */
+/* The losses of an export. */
 struct export_result {
     uint64_t processes; /* that are in the output */
     uint64_t left_out;  /* events that the format has no word for (mmap and the like) */

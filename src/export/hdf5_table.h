@@ -24,7 +24,7 @@ struct hdf5_table { /* private */
     struct {
         struct hdf5_column is;
         hdf5_id set;
-        unsigned bytes; /* of a value */
+        unsigned bytes; /* the width of a value */
         char *rows;     /* [room][width] values */
     } columns[HDF5_COLUMNS];
     unsigned count;
@@ -32,7 +32,7 @@ struct hdf5_table { /* private */
     bool failed;
 };
 
-/* What the library said of the first failure; "" when there was none. */
+/* The library's message about the first failure; "" when there was none. */
 const char *hdf5_failure(void);
 /* Notes a failure when `id` is negative; returns whether it is. */
 bool hdf5_bad(hdf5_id id);
@@ -53,7 +53,7 @@ void hdf5_put_all(struct hdf5_table *t, unsigned column, const uint64_t *values)
 void hdf5_put_text(struct hdf5_table *t, unsigned column, const char *text);
 /* The row is complete. */
 void hdf5_next(struct hdf5_table *t);
-/* Whether all arrived. */
+/* True if all arrived. */
 bool hdf5_table_close(struct hdf5_table *t);
 
 #endif

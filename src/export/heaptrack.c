@@ -198,7 +198,7 @@ static int heaptrack_add_batch(void *arg, const struct job_filter *f, const stru
         if (!before)
             heaptrack_put_time(w, b->time_ns[i]);
         if (b->kind[i] == TRACE_ALLOC) {
-            /* of blocks before the window only those live at its start will be written */
+            /* blocks before the window are written only when they are live at its start */
             if (!job_call_passes(f, b, i))
                 continue;
             if (!number_pair(w, b->size[i], b->stack[i], &w->live[slot]))

@@ -53,14 +53,14 @@ int job_model(struct export_job *job, uint32_t image,
                              struct error *err),
               void *arg, struct error *err);
 
-/* What the events of an image go through. */
+/* The filter of the events of an image. */
 struct job_filter {
     const struct trace_image *image;
     struct model_filter f;
     bool any; /* something is filtered */
 };
 
-/* Whether the call passes everything but time. */
+/* True if the call passes everything but time. */
 static inline bool job_call_passes(const struct job_filter *j, const struct trace_batch *b,
                                    size_t i)
 {

@@ -12,7 +12,7 @@
 struct mtrace {
     struct export_job *job;
     struct {
-        uint64_t address, bytes; /* of the old half of a realloc */
+        uint64_t address, bytes; /* the old half of a realloc */
         bool pending;
     } * threads;
     uint64_t *usable; /* by slot */

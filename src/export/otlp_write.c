@@ -119,7 +119,7 @@ void otlp_attribute(struct otlp *o, const char *key, const char *text)
 void otlp_attribute_number(struct otlp *o, const char *key, int64_t number)
 {
     buffer_clear(&o->inner);
-    protobuf_varint(&o->inner, ANY_VALUE_INT << 3); /* of a choice 0 is written, too */
+    protobuf_varint(&o->inner, ANY_VALUE_INT << 3); /* a choice of 0 is written, too */
     protobuf_varint(&o->inner, (uint64_t)number);
     add_attribute(o, key);
 }

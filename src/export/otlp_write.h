@@ -12,13 +12,13 @@
 #include "export/pprof_write.h"
 
 #define OTLP_PROTO_VERSION "1.11.0"
-#define OTLP_PATH          "v1development/profiles" /* of the request, below the server's URL */
+#define OTLP_PATH          "v1development/profiles" /* the path of the request, below the server's URL */
 
 struct otlp;
 
 struct otlp *otlp_new(struct error *err); /* NULL: no memory */
 
-/* Of the process. Attributes of a key are given once. */
+/* Adds an attribute of the process. Attributes of a key are given once. */
 void otlp_attribute(struct otlp *o, const char *key, const char *text);
 void otlp_attribute_number(struct otlp *o, const char *key, int64_t number);
 
@@ -43,7 +43,7 @@ void otlp_sample(struct otlp *o, uint64_t stack, int64_t value);
 /* Writes the request, if `out` is not NULL, and frees it. 0, or -1 with *err. */
 int otlp_finish(struct otlp *o, FILE *out, struct error *err);
 
-/* Whether an answer of status 200 says that profiles were rejected. */
+/* True if an answer of status 200 says that profiles were rejected. */
 bool otlp_rejected(const void *answer, size_t bytes);
 
 #endif

@@ -24,7 +24,7 @@ struct pprof_sink {
 struct pprof_stacks {
     struct pprof_sink sink;
     uint64_t *mappings;    /* by module; 0: not written yet */
-    struct strings places; /* of struct job_place */
+    struct strings places; /* elements are struct job_place */
     uint64_t *locations;   /* by place - 1 */
     size_t location_room;
     uint64_t *stack;

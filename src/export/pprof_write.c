@@ -40,7 +40,7 @@ struct pprof {
     bool zipping;
     struct error error; /* kind ERROR_NONE: none so far */
     struct strings strings;
-    struct strings functions; /* of struct function */
+    struct strings functions; /* elements are struct function */
     uint64_t mappings, locations;
     struct strings dropped;          /* functions */
     struct strings kept, kept_plain; /* without arguments, and without those of templates, too */

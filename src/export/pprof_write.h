@@ -32,7 +32,7 @@ struct pprof_mapping {
     const char *path;
     const uint8_t *build_id; /* NULL for none; written as hex digits */
     size_t build_id_bytes;
-    bool has_names, has_files, has_lines, has_inlined; /* what the locations in it say */
+    bool has_names, has_files, has_lines, has_inlined; /* true if the locations in it have these */
 };
 
 struct pprof_line {
@@ -52,7 +52,7 @@ struct pprof_label {
 /* out stays the caller's. NULL with *err set when out of memory. */
 struct pprof *pprof_new(FILE *out, struct error *err);
 
-/* What a value of each sample means, in their order: ("alloc_objects", "count"). The first mapping
+/* Names the values of a sample, in their order: ("alloc_objects", "count"). The first mapping
  * that is added should be the program itself. */
 void pprof_value_type(struct pprof *p, const char *type, const char *unit);
 /* Shown when the reader does not choose; one of the types above. */

@@ -20,7 +20,7 @@ struct slice {
     uint64_t most_bytes;                 /* the most that was live within it */
     uint64_t calls;                      /* within it; both halves of a realloc count */
     uint64_t chunks[SLICE_CLASSES];      /* at its end */
-    uint64_t chunk_bytes[SLICE_CLASSES]; /* of them, usable */
+    uint64_t chunk_bytes[SLICE_CLASSES]; /* their usable bytes */
     uint64_t rss_bytes, vmsize_bytes;    /* the last measurement before its end */
     bool measured;                       /* there was one */
     bool still;                          /* nothing happened in it, nor in the one before */
@@ -30,9 +30,9 @@ struct slices {
     /* Set by the caller. */
     void *arg;
     void (*close)(void *arg, const struct slice *s); /* each slice, in order, also still ones */
-    uint64_t count;                                  /* of slices, at least 1 */
+    uint64_t count;                                  /* the count of slices, at least 1 */
     /* To be read after slices_end. */
-    uint64_t peak_bytes, peak_ns; /* of live bytes; 0: nothing was live */
+    uint64_t peak_bytes, peak_ns; /* the peak of live bytes; 0: nothing was live */
     struct slice now;             /* after slices_end: the end */
     /* Private. */
     const struct trace_image *image;

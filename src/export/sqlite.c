@@ -26,7 +26,7 @@ struct open_block { /* 40 bytes */
     uint8_t state; /* 1: is to be written */
 };
 
-struct row { /* of the table of blocks */
+struct row { /* a row of the table of blocks */
     uint64_t size, usable, address, allocated_ns, freed_ns;
     uint32_t stack, thread, freed_by;
     uint8_t op;

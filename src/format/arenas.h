@@ -59,7 +59,7 @@ struct mlw_arenas_regime {
 
 struct mlw_arenas {
     uint64_t magic;
-    uint32_t program_pid; /* of the program that was started */
+    uint32_t program_pid; /* the program that was started */
     uint32_t no_follow;   /* 1: its children report nothing */
     uint32_t sizes;       /* 1: requests are counted */
     uint32_t zero;

@@ -32,20 +32,20 @@ enum mlw_attach_result {
 struct mlw_attach { /* 1,216 bytes */
     uint32_t version;
     uint32_t result;  /* enum mlw_attach_result; written by the library */
-    uint64_t period;  /* of samples, bytes; 0: the default */
+    uint64_t period;  /* the period of samples, bytes; 0: the default */
     uint32_t slots;   /* bindings that were changed, or changed back; written by the library */
     uint32_t measure; /* not 0: the library asks the allocator for `bytes` */
     uint32_t
         stay_ms;     /* when all is done, the thread stays so long to be put back by the injector */
     uint32_t busy;   /* end: threads are in the middle of a call, and what they use stays open: to
                         be asked again; written by the library */
-    uint64_t token;  /* of the answer */
+    uint64_t token;  /* the token of the answer */
     uint32_t reader; /* who reads the samples, a process id */
     uint32_t reserved;
     uint64_t blocks, bytes; /* that are there at the beginning; UINT64_MAX: not known */
-    char preload[1024]; /* what programs that the process starts are to load; "": not followed */
-    char
-        session[128]; /* of libmallow-attach-record.so: the path of the recording's shared memory */
+    char preload[1024];     /* the library for programs that the process starts; "": not followed */
+    char session[128]; /* for libmallow-attach-record.so: the path of the recording's shared memory
+                        */
 };
 
 /* The same answer in the library's own memory, MLW_ATTACH_ANSWER: it is still there when the thread
@@ -59,7 +59,7 @@ enum mlw_attach_done {
 };
 
 struct mlw_attach_answer {
-    uint64_t token; /* of the request; the other words are of an earlier one until then */
+    uint64_t token; /* the token of the request; the other words are of an earlier one until then */
     uint32_t done;  /* enum mlw_attach_done */
     uint32_t result, slots, busy;
 };

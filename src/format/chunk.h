@@ -26,11 +26,11 @@ enum mlw_chunk_type {
     MLW_CHUNK_SPACE = 9,    /* zeros: room for what must be written although the disk is full */
     MLW_CHUNK_KERNEL = 10,  /* struct mlw_kernel and its values, again and again; of all images:
                                lost_calls is how many were lost in the recording so far */
-    MLW_CHUNK_CARRIED = 11  /* of a flight recorder: what rows that were released from the file had
-                               led to. Records of one enum mlw_carried, which is `lane`; `sequence`
-                               counts the chunks of an image, `first_call` is the generation,
-                               base_clock where the rows that are left go on. Image 0, last: the
-                               generation is whole */
+    MLW_CHUNK_CARRIED =
+        11 /* a flight recorder's: the result of the rows that were released from the file. Records
+              of one enum mlw_carried, which is `lane`; `sequence` counts the chunks of an image,
+              `first_call` is the generation, base_clock where the rows that are left go on. Image
+              0, last: the generation is whole */
 };
 
 enum mlw_carried {
@@ -43,8 +43,8 @@ enum mlw_carried {
 };
 
 enum mlw_chunk_flags {
-    MLW_CHUNK_CHANGING = 0x8000, /* of a buffer in use: just now its rows are put together anew;
-                                    never in a file */
+    MLW_CHUNK_CHANGING =
+        0x8000, /* a buffer in use whose rows are just now put together anew; never in a file */
     MLW_CHUNK_INTERIM = 1,  /* a copy of a buffer still in use; void once a chunk of the same image,
                                stream and sequence without this flag is found */
     MLW_CHUNK_RECOVERED = 2 /* saved from the buffer of a process that had died */
@@ -65,7 +65,7 @@ struct mlw_chunk {
     uint32_t tid;        /* kernel's thread id */
     uint32_t thread;     /* number of the thread in its image, from 0; never reused */
     uint32_t lane;       /* 0 the thread itself, 1 signal handlers that interrupted the recorder */
-    uint32_t sequence;   /* of this stream (image, thread, lane), from 0 */
+    uint32_t sequence;   /* the sequence of this stream (image, thread, lane), from 0 */
     uint32_t calls;      /* call rows in this chunk */
     uint64_t first_call; /* call rows of this stream before this chunk: a gap is a loss */
     uint64_t lost_calls; /* calls of this stream not recorded, so far */
@@ -128,10 +128,10 @@ enum mlw_tlv {
                               (format/settings.h); nothing in it: there are none */
 };
 
-/* What bounded the memory of the program when its recording began, in bytes. 0: not known,
+/* The bounds of the program's memory when its recording began, in bytes. 0: not known,
  * MLW_NO_LIMIT: nothing did. */
 struct mlw_limits {
-    uint64_t memory;  /* of its control groups and those above them */
+    uint64_t memory;  /* the memory of its control groups and those above them */
     uint64_t address; /* RLIMIT_AS */
     uint64_t data;    /* RLIMIT_DATA */
 };
@@ -166,15 +166,15 @@ struct mlw_split {
     uint64_t files;  /* mappings of files: code and data; not what a private one of data has of its
                         own, which is `anonymous`; but .bss of the program */
     uint64_t shared; /* shared memory that is not a file */
-    uint64_t recorder; /* what belongs to the recorder itself */
+    uint64_t recorder; /* the part that belongs to the recorder itself */
     uint64_t other;
-    uint64_t swapped; /* not resident; not part of the sum */
-    uint64_t mapped;  /* of `files`: in files that nothing is executed from */
-    uint64_t huge;    /* of all: private memory in huge pages */
-    uint64_t lazy;    /* given back by MADV_FREE, and still there; in none of the kinds */
-    uint64_t hugetlb; /* of all: HugetlbPages, which the kernel counts as resident nowhere */
-    uint64_t forked;  /* of all: private anonymous pages that other processes have as well, since a
-                         fork: they are in the resident size of each */
+    uint64_t swapped;      /* not resident; not part of the sum */
+    uint64_t mapped;       /* the part of `files` in files that nothing is executed from */
+    uint64_t huge;         /* private memory in huge pages */
+    uint64_t lazy;         /* given back by MADV_FREE, and still there; in none of the kinds */
+    uint64_t hugetlb;      /* HugetlbPages, which the kernel counts as resident nowhere */
+    uint64_t forked;       /* private anonymous pages that other processes have as well, since a
+                              fork: they are in the resident size of each */
     uint64_t proportional; /* the resident size with each shared page divided among the processes
                               that have it; 0: not known */
 };
@@ -197,7 +197,7 @@ enum mlw_kernel_kind {
     MLW_KERNEL_FAULT = 1,   /* a page fault; what: enum mlw_access, and MLW_FAULT_MAJOR; address */
     MLW_KERNEL_LEVEL = 2,   /* the resident bytes: files, anonymous, swapped out, shared */
     MLW_KERNEL_ARENA = 3,   /* glibc's allocator; what: number of its probe, see docs; arguments */
-    MLW_KERNEL_SWAP = 4,    /* what: enum mlw_pages; pages, nanoseconds */
+    MLW_KERNEL_SWAP = 4,    /* `what` is enum mlw_pages; values: pages, nanoseconds */
     MLW_KERNEL_RECLAIM = 5, /* the same */
     MLW_KERNEL_KINDS = 6
 };
@@ -214,7 +214,7 @@ enum mlw_access {
 enum mlw_place {
     MLW_PLACE_UNKNOWN = 0, /* the map of the process was being changed */
     MLW_PLACE_HEAP = 1,    /* the program break */
-    MLW_PLACE_STACK = 2,   /* of the first thread */
+    MLW_PLACE_STACK = 2,   /* the first thread's stack */
     MLW_PLACE_FILE = 3,
     MLW_PLACE_ANONYMOUS = 4,
     MLW_PLACE_RECORDER = 5, /* memory that is the recorder's */

@@ -64,7 +64,7 @@ enum mlw_op {
     MLW_OP_COUNT = 32
 };
 
-/* What an operation does. A bit each, so that several can be asked for at once. */
+/* Effects of an operation. A bit each, so that several can be asked for at once. */
 enum mlw_class {
     MLW_CLASS_NONE = 0,    /* no operation of the table */
     MLW_CLASS_ALLOC = 1,   /* makes a block */
@@ -101,13 +101,13 @@ MLW_OP_INLINE unsigned mlw_op_set_having(unsigned classes, unsigned having)
 
 MLW_OP_INLINE unsigned mlw_op_set(unsigned classes) { return mlw_op_set_having(classes, 0); }
 
-/* Whether an operation (0 to 31) is of one of these classes. */
+/* True if an operation (0 to 31) is of one of these classes. */
 MLW_OP_INLINE int mlw_op_is(unsigned op, unsigned classes)
 {
     return (int)(mlw_op_set(classes) >> (op & 31) & 1);
 }
 
-/* Whether it stands for a call of the program; the other half of a call that has two rows, and what
+/* True if it stands for a call of the program; the other half of a call that has two rows, and what
  * takes one back, do not. */
 MLW_OP_INLINE int mlw_op_is_call(unsigned op) { return mlw_op_is(op, MLW_CLASS_CALL); }
 
@@ -120,7 +120,7 @@ MLW_OP_INLINE unsigned mlw_op_fields(unsigned op)
     return op < MLW_OP_COUNT ? of[op] : 0;
 }
 
-/* Whether its rows have all of these MLW_F_*. */
+/* True if its rows have all of these MLW_F_*. */
 MLW_OP_INLINE int mlw_op_has(unsigned op, unsigned fields)
 {
     return (mlw_op_fields(op) & fields) == fields;

@@ -78,15 +78,15 @@ struct mlw_row {
     uint64_t usable; /* usable bytes, 0 when unknown or failed */
     union {
         uint64_t argument;
-        const uint8_t *meta_data; /* of a META row: inside the chunk */
+        const uint8_t *meta_data; /* a META row's bytes inside the chunk */
     };
     uint32_t stack;
     uint8_t op; /* enum mlw_op */
     union {
         uint8_t path; /* enum mlw_path */
-        uint8_t meta; /* of a META row: enum mlw_meta */
+        uint8_t meta; /* a META row's enum mlw_meta */
     };
-    uint16_t meta_bytes; /* of META rows only */
+    uint16_t meta_bytes; /* in META rows only */
 };
 
 /* The running state of a stream: equal in encoder and decoder. */
@@ -110,7 +110,7 @@ MLW_INLINE uint64_t mlw_rol4(uint64_t v) { return v << 4 | v >> 60; }
 MLW_INLINE uint64_t mlw_zigzag(uint64_t d) { return d << 1 ^ (uint64_t)((int64_t)d >> 63); }
 MLW_INLINE uint64_t mlw_unzigzag(uint64_t z) { return z >> 1 ^ -(z & 1); }
 
-/* What the encoder adds up: the header, and above it the bytes of the row so far. */
+/* The sum that the encoder makes: the header, and above it the bytes of the row so far. */
 #define MLW_ROW_BYTES_SHIFT 16
 #define MLW_ROW_FIELD(bytes, code, at)                                                             \
     ((uint32_t)(bytes) << MLW_ROW_BYTES_SHIFT | (uint32_t)(code) << (at))

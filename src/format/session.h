@@ -56,14 +56,15 @@ struct mlw_session {
     uint32_t program_pid;  /* the process that `mallow record` started; 0 when there is none */
     char output[MLW_PATH_BYTES];          /* where chunks are appended; NUL-terminated */
     uint64_t output_device, output_inode; /* which file that is, as of fstat; 0: not opened yet */
-    /* Of a flight recorder, all atomic, by the parent. How many bytes of the file behind
+    /* A flight recorder's, all atomic, by the parent. How many bytes of the file behind
      * `released_bytes` there may be before the processes keep calls back; 0: no bound. How large
      * the file is, for those that cannot ask. */
     uint64_t bound_bytes, released_bytes, file_bytes;
 };
 _Static_assert(sizeof(struct mlw_session) <= 4096, "one page");
 
-/* What a process does when its buffer is full, by how much of the bound is used: in this order. */
+/* The actions of a process whose buffer is full, by how much of the bound is used: in this order.
+ */
 enum mlw_room {
     MLW_ROOM_FREE = 0,
     MLW_ROOM_TIGHT = 1, /* it leaves out blocks that came and went within the buffer */
@@ -98,7 +99,7 @@ enum mlw_control_bits {
 
 enum mlw_process_state { MLW_PROC_FREE = 0, MLW_PROC_STARTING = 1, MLW_PROC_LIVE = 2 };
 
-struct mlw_part { /* of memory */
+struct mlw_part { /* a part of memory */
     uint64_t start, end;
 };
 #define MLW_PARTS 62u
@@ -106,7 +107,8 @@ struct mlw_part { /* of memory */
 struct mlw_process {  /* 2048 bytes */
     uint32_t state;   /* atomic, enum mlw_process_state */
     uint32_t control; /* atomic, enum mlw_control_bits | epoch */
-    uint32_t pid;     /* what it calls itself: in a pid namespace of its own, not what others do */
+    uint32_t
+        pid; /* its own id: in a pid namespace of its own it differs from the one that others see */
     uint32_t end_how; /* enum mlw_end_how */
     uint64_t image;
     uint64_t forked_from;
@@ -128,13 +130,13 @@ struct mlw_process {  /* 2048 bytes */
     uint64_t
         pid_namespace; /* in which pid is its number: what /proc/self/ns/pid says; 0: unknown */
     uint32_t unseen;   /* atomic: 1 << enum mlw_unseen */
-    char unseen_module[172];   /* of MLW_UNSEEN_NAMESPACE: the module loaded first; cut */
-    char unseen_allocator[64]; /* of the others */
+    char unseen_module[172];   /* for MLW_UNSEEN_NAMESPACE the module loaded first; cut */
+    char unseen_allocator[64]; /* the allocator of the others */
     uint32_t window[MLW_PROCESS_WINDOWS]; /* numbers of windows; slot s is in window[s / 64] */
     char exec_path[MLW_EXEC_BYTES]; /* with end_how MLW_END_EXEC: of what, as it was given; cut */
     uint32_t unjoined; /* atomic: programs that a child in the same memory ran, and that do not load
                           the library */
-    char unjoined_path[124]; /* of the first; cut */
+    char unjoined_path[124]; /* the path of the first; cut */
     uint32_t undescribed;    /* it could not write its PROCESS chunk; set before LIVE */
     uint32_t attached;       /* it ran before */
     /* glibc: memory of the main arena that brk did not make; all atomic, and never less. `parts`

@@ -78,7 +78,7 @@
 #define MLW_WATCH_PERIOD_MIN     1u /* every byte, that is every block of 1 byte or more, nearly */
 #define MLW_WATCH_PERIOD_MAX     (1ull << 40)
 
-/* What a segment can hold at most; a reader refuses what claims more. The tables are in proportion
+/* The bounds of a segment; a reader refuses one that claims more. The tables are in proportion
  * to the bound of memory, MALLOW_WATCH_MEMORY. */
 #define MLW_WATCH_MEMORY_MAX      (1ull << 30)
 #define MLW_WATCH_SAMPLES(memory) ((uint32_t)((memory) / 683) & ~7u)
@@ -185,7 +185,7 @@ struct mlw_watch {    /* the first page */
     uint64_t forked_from; /* start_ns of the image that forked it (its pid is ppid); 0: exec */
     uint32_t trouble;     /* atomic, enum mlw_watch_trouble bits */
     uint32_t exit_status; /* state EXITED */
-    uint64_t file_bytes;  /* of the segment, holes included */
+    uint64_t file_bytes;  /* the size of the segment, holes included */
     uint64_t range_start, range_end; /* guarded blocks have addresses in it; equal: none */
     uint32_t modules, module_offset; /* entries; bytes from the start of the file */
     uint32_t sites, site_offset;
@@ -204,7 +204,7 @@ struct mlw_watch {    /* the first page */
     struct { /* private memory in which the library keeps addresses of samples; 0: none */
         uint64_t start, end;
     } kept[2];
-    uint64_t command_bytes; /* of `command`; 0: not said */
+    uint64_t command_bytes; /* the length of `command`; 0: not said */
     uint64_t reserved[8];
     struct mlw_watch_settings settings;
     struct mlw_watch_counters counters;
@@ -256,17 +256,17 @@ _Static_assert(sizeof(struct mlw_watch_stack) == 456, "no holes");
 struct mlw_watch_site { /* 576 bytes */
     uint32_t version;
     uint32_t live;          /* samples that are live */
-    uint64_t hash;          /* of the stack; equal stacks have equal ones */
+    uint64_t hash;          /* the hash of the stack; equal stacks have equal ones */
     uint64_t samples;       /* allocated */
     uint64_t bytes;         /* their sizes */
     uint64_t weight;        /* their weights: estimated bytes allocated */
     uint64_t blocks_q8;     /* sum of 256 * weight / size: estimated blocks allocated */
-    uint64_t freed_samples; /* of them, released */
+    uint64_t freed_samples; /* those of them that were released */
     uint64_t freed_bytes;
     uint64_t freed_weight;
     uint64_t freed_blocks_q8;
     uint64_t freed_byte_us;   /* sum over the released of weight * lifetime, byte microseconds */
-    uint64_t freed_elsewhere; /* of the released, those that another thread released */
+    uint64_t freed_elsewhere; /* those that another thread released */
     uint64_t used_ns;         /* last time that a sample had it */
     uint64_t reserved[2];
     struct mlw_watch_stack stack;
@@ -277,7 +277,7 @@ _Static_assert(sizeof(struct mlw_watch_site) == 576, "whole cache lines");
 enum mlw_watch_sample_flags {
     MLW_WATCH_SAMPLE_LIVE = 1,
     MLW_WATCH_SAMPLE_GUARDED = 2,
-    MLW_WATCH_SAMPLE_INHERITED = 4, /* of the process that forked this one */
+    MLW_WATCH_SAMPLE_INHERITED = 4, /* the sample was made by the process that forked this one */
     MLW_WATCH_SAMPLE_REALLOC = 8    /* made by realloc */
 };
 struct mlw_watch_sample { /* 64 bytes */
@@ -288,7 +288,7 @@ struct mlw_watch_sample { /* 64 bytes */
     uint64_t weight;
     uint64_t drawn;   /* the gap that led to it: bytes of the thread from the last sample up to the
                          byte, inside this block, that was hit */
-    uint64_t time_ns; /* of its allocation */
+    uint64_t time_ns; /* the time in ns of its allocation */
     uint32_t site;    /* index in the table of sites */
     uint32_t tid;     /* who allocated it */
     uint32_t site_version; /* the site's when it was entered */
@@ -338,7 +338,7 @@ struct mlw_watch_error { /* 1536 bytes */
     uint32_t signal; /* that reported it; 0: a call did */
     uint64_t time_ns;
     uint64_t access_address; /* touched, or given to free */
-    uint64_t address, size;  /* of the block */
+    uint64_t address, size;  /* the block's */
     int64_t offset;          /* access_address - address */
     uint64_t allocated_ns, freed_ns;
     uint32_t tid, allocated_tid, freed_tid;

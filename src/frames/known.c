@@ -51,7 +51,7 @@ void known_write_stack(const struct names *names, const uint32_t *frames, size_t
     write_known_stack(names, frames, count, true, text);
 }
 
-/* Whether this is what known_write_stack makes of the frames, or what a report shows of them. */
+/* True if this is what known_write_stack makes of the frames, or what a report shows of them. */
 static bool reads(const struct known *k, const uint32_t *frames, size_t count, const char *text)
 {
     struct buffer b = {0};

@@ -357,7 +357,7 @@ static void look_up_cut(struct names *n, struct span *span)
     span->count = 1;
 }
 
-/* Of this node's address; looked up when it is new. NULL without memory. */
+/* Finds the span of this node's address; looks it up when it is new. NULL without memory. */
 static const struct span *find_span(struct names *n, const struct trace_frame_node *node)
 {
     const bool cut = node->flags & MLW_NODE_TRUNCATED;
@@ -509,7 +509,7 @@ void names_renew(struct names *n)
         const struct trace_module *from;
         if (!has_no_name(n, span) ||
             (resolve_node(n, &node, found, INLINE_MAX, &from) == 1 && !found[0].function))
-            continue; /* what stays as it is takes no memory */
+            continue; /* a name that stays as it is takes no memory */
         span->count = 0;
         look_up_node(n, &node, span);
     }

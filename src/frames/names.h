@@ -30,7 +30,7 @@ struct name_frame {
     bool inlined;         /* into the next frame */
     bool known;           /* function is a name */
     bool cut;             /* not a frame: says that the stack could not be unwound further */
-    bool own;             /* of the program itself or its scripts, not of a library's file */
+    bool own;             /* true for the program itself or its scripts, not of a library's file */
     enum role role;
     bool hidden;  /* the look leaves it out where others are outside of it */
     bool below;   /* place is relative to the root of the sources */
@@ -72,7 +72,7 @@ bool names_next(struct names *n, struct names_walk *w); /* false: there are no m
 /* Appends the ids of them all; how many. */
 size_t names_append(struct names *n, uint32_t stack, struct buffer *ids);
 
-/* Whether a pattern means the function, by its whole name or as it is shown. */
+/* True if a pattern means the function, by its whole name or as it is shown. */
 bool names_frame_matches(const struct name_frame *f, const struct pattern *p);
 /* Appends the frame as the JSON object that all commands print. */
 void names_frame_json(const struct name_frame *f, struct buffer *b);

@@ -12,7 +12,7 @@ struct pass {
     const struct trace_image *image;
     struct names *names;        /* NULL: there was no memory */
     struct model *model;        /* NULL: it was not made */
-    struct image_filter filter; /* what passes; held until the end */
+    struct image_filter filter; /* the filter; held until the end */
 };
 
 /* symbols NULL: addresses only; look NULL: names as they are. To be ended in either case. */

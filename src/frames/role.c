@@ -7,12 +7,12 @@
 #include "symbol/spelling.h"
 #include "symbol/symbol.h"
 
-/* What a row looks at. */
+/* The part of a frame that a row of the table looks at. */
 enum what {
     FUNCTION, /* its qualified name without template arguments; see spelling_path */
     LIBC,     /* the same, of libc itself: a plain word that programs use, too */
     MODULE,   /* its base name */
-    CRATE,    /* of Rust: the first part of a path */
+    CRATE,    /* for Rust the first part of a path */
     SOURCE,   /* path of a Rust source: generic code is compiled into the program */
     SCRIPT    /* path of a script */
 };
@@ -223,7 +223,7 @@ static const struct row {
     {FUNCTION, ROLE_LIBRARY, "object.*"},
     {FUNCTION, ROLE_LIBRARY, "rt.*"},
     {FUNCTION, ROLE_LIBRARY, "gc.*"},
-    {FUNCTION, ROLE_LIBRARY, "_D3std*"}, /* what cannot be demangled */
+    {FUNCTION, ROLE_LIBRARY, "_D3std*"}, /* names that cannot be demangled */
     {FUNCTION, ROLE_LIBRARY, "_D4core*"},
     {FUNCTION, ROLE_LIBRARY, "_D6object*"},
     {FUNCTION, ROLE_LIBRARY, "_D2rt*"},
@@ -311,7 +311,7 @@ static const char *as_of(const char *s)
     return NULL;
 }
 
-/* Whether a type or a path belongs to the library: its crate does, or it is built in. */
+/* True if a type or a path belongs to the library: its crate does, or it is built in. */
 static bool of_library(const char *s)
 {
     static const char *const before[] = {"&", "mut ", "dyn ", NULL};
@@ -337,7 +337,7 @@ static bool of_library(const char *s)
     return search_roles(CRATE, crate) == ROLE_LIBRARY;
 }
 
-/* Whether some crate that is named within is not the library's. */
+/* True if some crate that is named within is not the library's. */
 static bool names_others(const char *from, const char *to)
 {
     for (const char *s = from; s < to; s++) {

@@ -10,10 +10,10 @@
 enum role {
     ROLE_CODE = 0,    /* the program, and libraries that a person would call parts of it */
     ROLE_ALLOCATOR,   /* allocates for its caller: operator new, xmalloc, Vec's growth */
-    ROLE_LIBRARY,     /* of a language (libstdc++, Rust's std, druntime), or libc */
+    ROLE_LIBRARY,     /* a language's library (libstdc++, Rust's std, druntime), or libc */
     ROLE_INTERPRETER, /* runs scripts, or is code that it generated; scripts that have names have
                          frames of their own */
-    ROLE_START        /* of libc: what calls main and the functions of threads */
+    ROLE_START        /* libc's callers of main and of the functions of threads */
 };
 
 /* function: demangled, or NULL; path: of the module, or its base name; file: of the source. NULL

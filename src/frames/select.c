@@ -87,7 +87,7 @@ bool selection_filters(const struct selection *s)
     return selection_any(s->options, SELECTION_TIME | SELECTION_BLOCKS);
 }
 
-enum { SEEN = 1, FUNCTION = 2, MODULE = 4 }; /* what a stack was found to contain */
+enum { SEEN = 1, FUNCTION = 2, MODULE = 4 }; /* the parts that a stack was found to contain */
 
 static uint8_t frame_bits(const struct selection *s, struct names *names, uint32_t node)
 {

@@ -6,7 +6,7 @@
 #include "model/model.h"
 #include "names.h"
 
-/* What to look at. Zero and NULL: everything. The texts are the caller's and must outlive it. */
+/* A selection. Zero and NULL: everything. The texts are the caller's and must outlive it. */
 struct selection_options {
     uint32_t pid;
     uint64_t from_ns, to_ns; /* since the start of the recording; to_ns not included, 0: end */
@@ -37,7 +37,7 @@ int selection_open(struct selection *s, const struct selection_options *options,
 void selection_close(struct selection *s);
 
 bool selection_has_image(const struct selection *s, const struct trace_image *image);
-/* Whether anything but the process is filtered. */
+/* True if anything but the process is filtered. */
 bool selection_filters(const struct selection *s);
 
 /* A filter for one image; its arrays belong to it. names may be NULL when no pattern is about

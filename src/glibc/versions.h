@@ -13,16 +13,16 @@
 
 /* A thread's cache of freed chunks: it is a chunk itself. */
 struct glibc_cache {
-    uint32_t chunk_bytes; /* of it, with its header */
-    uint32_t bins;        /* of all sizes; the first GLIBC_SMALL_BINS are of one size each */
-    uint32_t count_bytes; /* of a bin's counter */
+    uint32_t chunk_bytes; /* its size with its header */
+    uint32_t bins; /* the bins of all sizes; the first GLIBC_SMALL_BINS are of one size each */
+    uint32_t count_bytes; /* the width of a bin's counter */
     bool counts_free;     /* counters are of the places that are left */
     uint32_t depth;       /* how many chunks a bin takes by default */
-    uint32_t depth_most;  /* of the tunable tcache_count: above it the tunable does nothing */
+    uint32_t depth_most;  /* the largest value of the tunable tcache_count that has an effect */
 };
 
 #define GLIBC_SMALL_BINS 64u
-#define GLIBC_SMALL_MOST 1040u /* of a chunk in these bins */
+#define GLIBC_SMALL_MOST 1040u /* the largest chunk in these bins */
 
 /* A heap of an arena but the main one begins at a multiple of the most that it may grow to, with
  * these words. An arena lies behind those of its first heap, within GLIBC_HEAD_BYTES. */
@@ -55,16 +55,16 @@ static inline __attribute__((unused)) uint64_t glibc_huge_heap_bytes(uint64_t pa
 #define GLIBC_THREAD_RING  704u
 #define GLIBC_THREAD_STACK 1680u
 struct glibc_thread_stack {
-    uint64_t start, bytes, guard_bytes; /* of the bytes: at the start */
+    uint64_t start, bytes, guard_bytes; /* guard_bytes are at the start of the bytes */
 };
 /* Rings of the threads whose stacks the program gave, and of the stacks that wait for new threads,
  * begin behind that of the others: each head is of two words. */
 #define GLIBC_RING_HEADS 3u
 
-#define GLIBC_HEAD_LEAST 32u /* of those words; 48 since 2.35 */
+#define GLIBC_HEAD_LEAST 32u /* the least size of those words; 48 since 2.35 */
 
 struct glibc_version {
-    unsigned minor; /* of 2.minor: the first that is so */
+    unsigned minor; /* the first 2.minor that is so */
     struct glibc_cache cache;
     bool fastbins;     /* mxfast has an effect */
     bool large_caches; /* tcache_max may be above 1,032, up to 4 MiB */

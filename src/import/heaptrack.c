@@ -20,7 +20,7 @@ struct place { /* an instruction pointer */
     uint32_t module;
 };
 
-struct pair { /* of size and trace: live blocks, and addresses that were freed */
+struct pair { /* size and trace: live blocks, and addresses that were freed */
     uint64_t size;
     uint32_t trace, live, freed; /* heads of lists in blocks[] */
 };

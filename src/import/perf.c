@@ -70,7 +70,7 @@ struct frame {
     uint32_t module;
 };
 
-struct mapping { /* of a file: later ones count */
+struct mapping { /* a mapping of a file: later ones count */
     uint64_t start, end, offset;
     uint32_t file; /* number in files */
 };
@@ -189,7 +189,7 @@ static bool name_ends_with(char *name, const char *end)
 
 static const struct probe *probe_of(char *name, bool *returns)
 {
-    char *number = strrchr(name, '_'); /* of a second probe at the same place: malloc_1 */
+    char *number = strrchr(name, '_'); /* a second probe at the same place is malloc_1 */
     if (number && number[1] && strspn(number + 1, "0123456789") == strlen(number + 1))
         *number = 0;
     /* perf adds its own to a name that has one already */
@@ -458,7 +458,7 @@ static int read_mapping(struct reader *r, const char *p, struct error *err)
         !perf_number(&p, &bytes) || strncmp(p, ") @ ", 4) != 0 ||
         !perf_number((p += 4, &p), &offset) || !(p = strchr(p, ']')) || strncmp(p, "]: ", 3) != 0 ||
         !(p = strchr(p + 3, ' ')) || p[1] != '/')
-        return 0; /* of the kernel, or of no file */
+        return 0; /* the kernel's, or no file's */
     const uint32_t file = strings_id(&r->files, p + 1, strlen(p + 1), &fresh);
     if (!file || !ARRAY_ROOM(r->mappings, r->mapping_count + 1, r->mapping_room))
         return error_memory(err);

@@ -41,7 +41,7 @@ struct name { /* a record of rows->names */
 struct rows {
     FILE *out;
     char *path;
-    struct trust_place place; /* of rows_new: the sealed file's path, and its source */
+    struct trust_place place; /* from rows_new: the sealed file's path, and its source */
     struct trust_draft raw;
     bool beside;
     struct stream *streams; /* by thread */

@@ -17,13 +17,13 @@
 struct rows;
 
 struct rows_process {
-    const char *tool;      /* what the recording was made from, for "recorded_by" */
+    const char *tool;      /* the tool that made the source, for "recorded_by" */
     const char *command;   /* one line; NULL when unknown, or known as: */
     const char *arguments; /* pieces that end with a NUL each */
     size_t argument_bytes;
     const char *exe;       /* with them */
     const char *allocator; /* NULL when unknown */
-    const char *note;      /* what the recording lacks, for the user; NULL for nothing */
+    const char *note;      /* the losses of the recording, for the user; NULL for none */
     uint32_t pid, ppid;    /* ppid 0: unknown */
     uint32_t stack_mode;   /* enum mlw_stack_mode */
     uint32_t forked_from;  /* rows_image: 1 + the image that it was forked from; 0: none */

@@ -20,7 +20,7 @@ struct source {
     gzFile gz; /* reads uncompressed files as well */
     FILE *file;
     ZSTD_DStream *zstd;
-    char packed[CHUNK]; /* of zstd */
+    char packed[CHUNK]; /* compressed by zstd */
     ZSTD_inBuffer in;
     char *text; /* bytes read and not yet returned */
     size_t at, have, room;

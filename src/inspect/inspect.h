@@ -57,12 +57,12 @@ int inspect_command(char *const argv[], struct inspect *result, struct error *er
  * script. */
 void inspect_open(int fd, struct inspect *result);
 
-/* What a module has inside whose calls never lead to a preloaded library. is_program: it is no
+/* An allocator inside a module, whose calls never lead to a preloaded library. is_program: it is no
  * shared library. An allocator that others are meant to find (libjemalloc.so) is none. */
 enum inspect_inside { INSPECT_INSIDE_NOTHING, INSPECT_INSIDE_ALLOCATOR, INSPECT_INSIDE_MALLOC };
 enum inspect_inside inspect_inside(const struct inspect *result, bool is_program);
 
-/* Whether the runtime of AddressSanitizer is linked and will end the program at its start because a
+/* True if the runtime of AddressSanitizer is linked and will end the program at its start because a
  * library is preloaded. False where ASAN_OPTIONS, in this environment, says
  * verify_asan_link_order=0. */
 bool inspect_must_be_first(const struct inspect *result);
@@ -70,7 +70,7 @@ bool inspect_must_be_first(const struct inspect *result);
 /* The judgment, and up to `max` reasons: each one line, "fact; remedy", without a period,
  * weightiest first. *count is how many were written. Returns the worst verdict among them. */
 struct inspect_reason {
-    enum inspect_verdict verdict; /* of this reason alone */
+    enum inspect_verdict verdict; /* the verdict by this reason alone */
     char what[512];               /* "it is statically linked, so no library can be preloaded" */
     char remedy[512];             /* "link it dynamically", "" when there is none */
 };

@@ -24,7 +24,7 @@ struct machine_fact {
     enum machine_status status;
     enum machine_weight weight;
     char detail[512]; /* the part found: "glibc 2.36, _dl_find_object present" */
-    char why[512];    /* what does not work because of it; "" when all is well */
+    char why[512];    /* the features that do not work because of it; "" when all is well */
     char remedy[512]; /* the command that fixes it; "" when there is none or no need */
 };
 

@@ -51,7 +51,7 @@ struct launch {
  */
 int launch_fork(struct launch *l, struct error *err);
 
-/* What the child needs, by pointers that were valid before the fork. */
+/* The child's needs, by pointers that were valid before the fork. */
 struct launch_plan {
     char *const *argv;
     const struct signals_before *signals;
@@ -75,12 +75,12 @@ int launch_go(struct launch *l);
 /* CPU time that a process has used so far; 0 when unknown. */
 uint64_t launch_cpu_ns(pid_t pid);
 
-/* Whether a process may still be on its way to the first instruction of the library, however long
+/* True if a process may still be on its way to the first instruction of the library, however long
  * that takes by the clock: it runs, or waits for a processor or a disk, and has used less than a
  * second of CPU time since it had used before_ns. */
 bool launch_is_starting(pid_t pid, uint64_t before_ns);
 
-/* Whether a process other than this one, of a higher id than `above`, has `assignment`
+/* True if a process other than this one, of a higher id than `above`, has `assignment`
  * (NAME=VALUE) in its environment, or no environment because it is within an exec, and `known`
  * does not know it: a descendant of the program that has just forked, or is between exec and the
  * first instruction of the library. starting: only those of which launch_is_starting says so. */

@@ -40,7 +40,7 @@ static bool read_group(const char *root, const char *group, const char *file, ch
     return n > 0 && (size_t)n < sizeof path && read_group_file(path, text, room);
 }
 
-/* Whether the comma-separated list has the name. */
+/* True if the comma-separated list has the name. */
 static bool lists(const char *list, const char *name)
 {
     const size_t length = strlen(name);
@@ -111,7 +111,7 @@ static bool number_behind(const char *text, const char *name, uint64_t *number)
     return false;
 }
 
-/* What this very group uses that the kernel cannot take back at once. */
+/* The memory of this very group that the kernel cannot take back at once. */
 static uint64_t in_use(const struct version *v, const char *root, const char *group)
 {
     char text[8192];
@@ -128,9 +128,9 @@ static uint64_t in_use(const struct version *v, const char *root, const char *gr
 
 /* Questions to the groups on the way up. */
 struct search {
-    bool used; /* what they use is asked for, too */
+    bool used; /* their use is asked for, too */
     uint64_t least, least_left;
-    uint64_t near_used, near_limit; /* of the one nearest to its limit */
+    uint64_t near_used, near_limit; /* the group nearest to its limit */
 };
 
 /* A group and those above it. */

@@ -13,8 +13,8 @@
 #define LIMIT_GROUP_MAX 1024u
 
 struct limit_groups { /* as /proc/PID/cgroup names them, "/a/b"; "": none, or too long */
-    char unified[LIMIT_GROUP_MAX]; /* of version 2 */
-    char memory[LIMIT_GROUP_MAX];  /* of the controller `memory` of version 1 */
+    char unified[LIMIT_GROUP_MAX]; /* version 2 */
+    char memory[LIMIT_GROUP_MAX];  /* the memory of the controller `memory` of version 1 */
 };
 
 /* False: there is no such process, or it is in no group. */
@@ -24,7 +24,7 @@ bool limit_groups_same(const struct limit_groups *a, const struct limit_groups *
 /* The least of the limits of the groups and of those above them; LIMIT_NONE or more without one. */
 uint64_t limit_bytes(const struct limit_groups *groups);
 
-/* Of the group, or one above it, that is nearest to its limit: what it uses, without the cache of
+/* For the group, or one above it, that is nearest to its limit: what it uses, without the cache of
  * files, and the limit. False: no limit is known. */
 bool limit_use(const struct limit_groups *groups, uint64_t *used_bytes, uint64_t *limit);
 

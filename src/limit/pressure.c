@@ -51,7 +51,7 @@ int pressure_parse(struct pressure *p, const char *text, struct error *err)
     }
 }
 
-/* Whether the value is above, and, for a rule that has counted, clearly below again. */
+/* True if the value is above, and, for a rule that has counted, clearly below again. */
 static bool crossed(struct pressure_rule *rule, uint64_t value, uint64_t threshold,
                     uint64_t clearly_below)
 {

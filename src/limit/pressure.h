@@ -17,8 +17,8 @@ enum pressure_kind { PRESSURE_RSS_BYTES, PRESSURE_RSS_SHARE, PRESSURE_STALL };
 
 struct pressure_rule {
     enum pressure_kind kind;
-    uint64_t bytes;   /* of PRESSURE_RSS_BYTES */
-    unsigned percent; /* of the others, 1 to 100 */
+    uint64_t bytes;   /* the bytes that PRESSURE_RSS_BYTES compares with */
+    unsigned percent; /* of which percentage the others are, 1 to 100 */
     bool above;
 };
 
@@ -28,7 +28,7 @@ struct pressure {
     uint64_t once_bytes, once_ns; /* the last answer of pressure_sizes.once, and when */
 };
 
-struct pressure_sizes { /* of the processes that are looked after */
+struct pressure_sizes { /* sizes of the processes that are looked after */
     uint64_t now_ns;
     uint64_t rss_bytes; /* added up: pages that they share count more than once */
     unsigned processes;

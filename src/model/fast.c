@@ -19,7 +19,7 @@ struct model_scratch {
     /* Blocks that were released, in order: time_ns is their age, state whether they were temporary.
      */
     struct model_block freed[PART + 2 * STACKS_AHEAD];
-    /* of blocks that began, where the batch does not have them */
+    /* blocks that began, where the batch does not have them */
     uint64_t size[PART], usable[PART];
     uint32_t stack[PART];
 };
@@ -33,12 +33,12 @@ struct progress {
 struct part {
     const struct trace_batch *b;
     size_t from, to;
-    const uint64_t *size, *usable; /* of the blocks that begin in it, [made] */
+    const uint64_t *size, *usable; /* the blocks that begin in it, [made] */
     const uint32_t *stack;
     size_t made;
     struct model_block *freed;
     struct progress end;
-    uint64_t usable_bytes; /* of the blocks that began */
+    uint64_t usable_bytes; /* the usable bytes of the blocks that began */
     bool higher;           /* the live bytes were, than ever before: at the end of */
     struct progress peak;
 };
@@ -99,7 +99,7 @@ static __attribute__((noinline)) void freed_seldom(struct model *m, unsigned op,
     model_release_seldom(m, thread, op, block, time_ns);
 }
 
-/* What a live block has at its end that was never resized. */
+/* The state of a live block that was never resized. */
 static const struct model_block plain[MODEL_PLACES] = {
     {.place = 0, .state = BLOCK_COUNTED},
     {.place = 1, .state = BLOCK_COUNTED},
@@ -107,12 +107,12 @@ static const struct model_block plain[MODEL_PLACES] = {
     {.place = 3, .state = BLOCK_COUNTED},
 };
 
-/* What follow_blocks() keeps in registers: every function that has it is inlined. */
+/* The state that follow_blocks() keeps in registers: every function that has it is inlined. */
 struct walk {
     struct model *m;
     struct part *p;
     struct run *run;
-    const uint8_t *ops, *paths; /* of the batch; what a block gets could be them, to the compiler */
+    const uint8_t *ops, *paths; /* the batch's; the compiler could take a block's values for them */
     const uint64_t *times, *sizes, *usables;
     const uint32_t *stacks;
     struct model_block *list;
@@ -201,7 +201,7 @@ WALK_INLINE void follow_freed(struct walk *w, struct model_block *block, size_t 
 {
     const uint32_t tail = block->tail;
     const uint64_t size_bytes = block->size_bytes, usable = size_bytes + block->usable_extra;
-    if (__builtin_expect(block->state == BLOCK_NONE, 0)) { /* of a damaged file */
+    if (__builtin_expect(block->state == BLOCK_NONE, 0)) { /* only in a damaged file */
         model_add_careful(w->m, w->p->b, i, i + 1, 0, false);
         return;
     }
@@ -271,7 +271,7 @@ WALK_INLINE void follow_blocks(struct model *m, struct part *p, struct run *run,
     p->end = w.at;
 }
 
-/* Whether all events of a part are of one thread, and all places are the same. */
+/* True if all events of a part are of one thread, and all places are the same. */
 static bool is_uniform(const struct part *p)
 {
     const uint32_t *const threads = p->b->thread, thread = threads[p->from];
@@ -319,7 +319,7 @@ static void add_part_stacks(struct model *m, const struct part *p, struct progre
     }
     for (const struct model_block *l = p->freed + from.freed, *end = p->freed + to.freed; l < end;
          l++) {
-        /* of an earlier part, at the end */
+        /* a block of an earlier part, at the end */
         __builtin_prefetch(&places[l[2 * STACKS_AHEAD].stack], 1);
         __builtin_prefetch(&stacks[places[l[STACKS_AHEAD].stack]], 1);
         struct model_stack *const s = model_touch(model_figures(m, l->stack), version);

@@ -54,7 +54,7 @@ static bool has_any(const struct model_stack *s)
 
 /* ---- what both directions ask ---- */
 
-/* Whether the sums of the figures of stacks are those of the whole: reports rely on it. */
+/* True if the sums of the figures of stacks are those of the whole: reports rely on it. */
 static bool adds_up(const struct model *m, const uint64_t sums[STACK_FIELDS])
 {
     const struct model_totals *t = &m->totals;
@@ -127,7 +127,7 @@ static void put_model_facts(struct words *w, const struct model *m)
     words_put_all(w, mapped, sizeof mapped / sizeof *mapped);
 }
 
-/* What a table has a row of, in the order of stacks. The item of the row, and its stack; the first
+/* Gives the rows of a table, in the order of stacks. The item of the row, and its stack; the first
  * for *at 0. NULL behind the last. */
 typedef const void *next_row(const struct model *m, size_t *at, uint32_t *stack);
 

@@ -9,7 +9,7 @@
 
 /* The model of everything in the image, finished; NULL: the index has none that makes sense. */
 struct model *model_kept(struct trace *t, uint32_t image);
-/* Of a finished model without a filter and an observer: keeps it for others. */
+/* For a finished model without a filter and an observer: keeps it for others. */
 void model_keep(const struct model *m, struct trace *t, uint32_t image);
 
 #endif

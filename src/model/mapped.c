@@ -17,7 +17,7 @@ struct mapped {
     uint32_t count, cap, root, spare;
     uint32_t seed;
     uint64_t live_bytes, peak_bytes, peak_time_ns;
-    uint64_t version;            /* of the peak: raised whenever it rises */
+    uint64_t version;            /* raised whenever the peak rises */
     struct mapped_stack *stacks; /* [stack_count] that mapped something: few of all do */
     size_t stack_count, stack_room;
     struct index by_stack;

@@ -13,10 +13,10 @@
 #include <stdint.h>
 
 struct mapped_stack {
-    uint64_t calls, bytes; /* of its mappings, ever */
+    uint64_t calls, bytes; /* all its mappings, ever */
     uint64_t live_bytes;   /* now */
     uint64_t peak_bytes;   /* when all that was mapped was most; after mapped_finish */
-    uint64_t version;      /* of the peak that peak_bytes was saved for */
+    uint64_t version;      /* the version of the peak that peak_bytes was saved for */
     uint32_t stack;
 };
 

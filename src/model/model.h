@@ -41,7 +41,7 @@ struct model_stack {
     uint64_t allocated_bytes;         /* requested by them */
     uint64_t live_bytes, live_blocks; /* now; after model_finish: at the end */
     uint64_t peak_bytes, peak_blocks; /* live at the moment of the image's peak; after finish */
-    uint64_t version;                 /* of the peak that peak_bytes was saved for */
+    uint64_t version;                 /* the version of the peak that peak_bytes was saved for */
     uint64_t temporary;
 };
 
@@ -57,7 +57,7 @@ static inline const struct model_stack *model_stack_of(struct model_stacks s, ui
     return &s.of[s.place[stack]];
 }
 
-/* Whether a stack has figures that are shown; model_distinct_stacks is how many do. No figure
+/* True if a stack has figures that are shown; model_distinct_stacks is how many do. No figure
  * implies another: a block that was live before the recording begins (--last) has no call in it. */
 static inline bool model_stack_counts(const struct model_stack *s)
 {
@@ -71,7 +71,7 @@ struct model_thread {
     uint64_t foreign_frees;   /* by this thread, of blocks of other threads */
     uint64_t freed_elsewhere; /* blocks of this thread that others released */
     uint64_t temporary;
-    uint64_t live_bytes; /* of blocks that this thread made */
+    uint64_t live_bytes; /* the live bytes of blocks that this thread made */
 };
 
 struct model_count {
@@ -88,7 +88,7 @@ struct model_count {
 
 #define MODEL_BINS 240u
 
-struct model_bin {                    /* of the timeline, a slice of equal length */
+struct model_bin {                    /* a slice of the timeline, all of equal length */
     uint64_t live_bytes, live_blocks; /* at its end */
     uint64_t max_live_bytes;          /* largest within it */
     uint64_t events;                  /* in it */
@@ -118,21 +118,21 @@ struct model_failure { /* a call that failed */
 #define MODEL_CHAINS 8u
 struct model_chain {                      /* a block that was resized again and again */
     uint64_t resizes, last_bytes, chains; /* longest chain that ended at this stack; how many */
-    uint32_t stack;                       /* of the last realloc */
+    uint32_t stack;                       /* the stack of the last realloc */
 };
 
 struct model_reallocs {
     uint64_t resized;       /* realloc calls that ended one life and began another */
-    uint64_t grown, shrunk; /* of them; the rest kept the size */
+    uint64_t grown, shrunk; /* those that changed; the rest kept the size */
     uint64_t kept_bytes;    /* sum of min(old, new): copied at most */
     uint64_t chains;        /* blocks that were resized at least once */
-    uint64_t by_length[32]; /* of chains, by the number of bits of the number of resizes */
+    uint64_t by_length[32]; /* chains, by the number of bits of the number of resizes */
     struct model_chain longest[MODEL_CHAINS]; /* by resizes, distinct stacks; `resizes` 0: none */
 };
 
 struct model_totals {
     uint64_t calls[MLW_OP_COUNT];  /* by operation; halves and inferred frees are no calls */
-    uint64_t failed[MLW_OP_COUNT]; /* of them, failed ones */
+    uint64_t failed[MLW_OP_COUNT]; /* those of them that failed */
     uint64_t events;               /* sum of calls */
     uint64_t failed_calls;
     uint64_t allocations;     /* successful ones: blocks that began */
@@ -201,7 +201,7 @@ void model_shrink(struct model *m);
 
 const struct trace_image *model_image(const struct model *m);
 const struct model_totals *model_totals(const struct model *m);
-struct model_stacks model_stacks(const struct model *m);         /* of NULL after model_shrink */
+struct model_stacks model_stacks(const struct model *m);         /* NULL's after model_shrink */
 uint64_t model_distinct_stacks(const struct model *m);           /* those of model_stack_counts */
 const struct model_thread *model_threads(const struct model *m); /* [image->thread_count] */
 const struct model_count *model_sizes(const struct model *m);    /* [MODEL_SIZE_COUNTS] */

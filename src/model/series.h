@@ -23,8 +23,9 @@ struct series_cell {
     uint32_t row, bin;
     uint64_t calls, allocated_bytes, temporary;
     uint64_t live_bytes, live_blocks; /* at the end of the bin */
-    uint64_t peak_bytes, peak_blocks; /* of the row, when the process held most within the bin */
-    double mean_bytes;                /* live, over the length of the bin */
+    uint64_t peak_bytes,
+        peak_blocks;   /* the row's values when the process held most within the bin */
+    double mean_bytes; /* live, over the length of the bin */
 };
 
 struct series_row {
@@ -46,7 +47,7 @@ struct series_bin {
 #define SERIES_SIZES 260u
 unsigned series_size_index(uint64_t size_bytes);
 
-struct series_shape {                        /* of a group, over everything */
+struct series_shape {                        /* a group's range, over everything */
     uint64_t sizes[65];                      /* calls, by number of bits */
     uint64_t lifetimes[MODEL_LIFETIMES + 1]; /* releases; the last: live at the end */
     uint64_t min_bytes, max_bytes;           /* min UINT64_MAX: no call */

@@ -42,7 +42,7 @@ static void follow_begun(struct feed *f, struct model_block *block, size_t i, bo
 static void follow_ended(struct feed *f, struct model_block *block, size_t i, unsigned kind)
 {
     const struct trace_batch *const b = f->b;
-    if (block->state == BLOCK_NONE) /* of a damaged file */
+    if (block->state == BLOCK_NONE) /* only in a damaged file */
         return;
     block->state = BLOCK_NONE;
     f->list[f->steps++] =

@@ -9,7 +9,7 @@
 struct row_now { /* a row in the bin that is being filled */
     uint64_t calls, allocated_bytes, temporary;
     uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks;
-    uint64_t version; /* of the bin's maximum that peak_bytes was saved for */
+    uint64_t version; /* the version of the bin's maximum that peak_bytes was saved for */
     double weighted;  /* bytes x ns to add to the bytes live at the start of the bin */
     uint64_t before_bytes;
     bool touched;
@@ -18,13 +18,13 @@ struct row_now { /* a row in the bin that is being filled */
 /* A block begins to count, or ends. */
 struct series_step {
     uint64_t size_bytes, usable_bytes, time_ns;
-    uint64_t born_ns; /* of one that ends */
+    uint64_t born_ns; /* when one that ends was born */
     uint32_t group;
     uint32_t maker, freer; /* threads, or NO_THREAD; freer: of one that ends */
     uint8_t place;         /* enum model_place */
     bool ends;
     bool call;      /* it is one: of one that begins, that it is not carried */
-    bool temporary; /* of one that ends */
+    bool temporary; /* true: one that ends was temporary */
 };
 
 struct series {

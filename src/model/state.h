@@ -37,13 +37,13 @@ static inline uint32_t model_usable_extra(uint64_t size_bytes, uint64_t usable_b
 
 struct link { /* young blocks in order of their birth; indexed by slot */
     uint32_t before, after;
-    uint8_t op;   /* of the call that made it */
+    uint8_t op;   /* the call that made it */
     bool carried; /* made before the window of time */
 };
 
 struct model_pending { /* the old half of a thread's realloc, until its new half comes */
     uint64_t size_bytes;
-    uint32_t chain; /* of the new block; 0: nothing pending */
+    uint32_t chain; /* the chain of the new block; 0: nothing pending */
     bool remapped;  /* the old half of an mremap was a mapping of the program's own */
 };
 
@@ -56,7 +56,7 @@ struct model {
     struct model_filter filter;
     bool filtered;                         /* needs the careful loop */
     const struct model_observer *observer; /* NULL: no observer */
-    bool in_window, ended;                 /* of the time filter */
+    bool in_window, ended;                 /* the time filter's */
     struct model_block *blocks;
     struct link *links; /* NULL unless there is a minimum lifetime */
     uint32_t block_room;
@@ -70,7 +70,7 @@ struct model {
     struct model_thread *threads;
     struct model_pending *pendings; /* by thread */
     struct model_scratch *scratch;  /* fast.c's; NULL at first */
-    uint64_t version;               /* of the peak; 0: none yet */
+    uint64_t version;               /* the version of the peak; 0: none yet */
     uint64_t live_usable[MODEL_PLACES];
     uint64_t events_seen, first_event;
     uint64_t inherited_left;

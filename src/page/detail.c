@@ -11,14 +11,14 @@
 #include "page/process.h"
 #include "page/sites.h"
 
-#define FRAMES_MAX  200000u /* of the tree of callers */
-#define GROUPS_MAX  16000u  /* of call stacks; of more, only so many are observed: */
+#define FRAMES_MAX  200000u /* frames of the tree of callers */
+#define GROUPS_MAX  16000u  /* call stacks; where there are more, only so many are observed: */
 #define GROUPS_MANY 12000u
 #define FRAMES_GOOD 2000u /* before more are left out, slices of time are joined */
 #define FRAMES_FEW  500u
 #define BINS_GOOD   60u
 #define BINS_LEAST  15u
-#define LITTLE_LESS 0.7 /* of what it takes: a few frames less will do */
+#define LITTLE_LESS 0.7 /* a smaller share of its size: a few frames less will do */
 /* A guess of the size is at most a tenth too large. Where joining slices leaves somewhat too many
  * cells, leaving out frames does the rest. */
 #define GUESS_LEAST  0.9
@@ -83,7 +83,7 @@ static int observe(struct detail *d, struct error *err)
 
 /* ---- what fits ---- */
 
-/* What it may take as it is: with nothing but the figures of call sites, more than others. */
+/* The room for it as it is: with nothing but the figures of call sites, more than for others. */
 static size_t room_for(const struct detail *d)
 {
     return d->limit.frames == 0 && d->over.bins <= BINS_GOOD ? d->room.most_bytes
@@ -191,7 +191,7 @@ static void tell_detail_progress(const struct detail_plan *plan, unsigned part)
 
 /* ---- the two together ---- */
 
-/* What stands by itself. */
+/* The parts that stand by themselves. */
 static int choose_detail(struct detail *d, struct error *err)
 {
     const struct detail_plan *p = d->plan;

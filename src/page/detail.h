@@ -13,17 +13,17 @@
 #include "show/html_pack.h"
 #include "report/report.h"
 
-/* What making a detail consists of, about as long each; a first pass by the caller is the first. */
+/* The steps of making a detail, about as long each; a first pass by the caller is the first. */
 #define DETAIL_PARTS 5u
 
 struct detail_plan {
     struct trace *t;
     uint32_t image;
     const struct model_filter *filter;
-    const struct model *m; /* of a first pass, finished */
+    const struct model *m; /* from a first pass, finished */
     struct names *names;   /* not the caller's from begin to end */
     const struct report_options *options;
-    void (*progress)(void *arg, unsigned part); /* of DETAIL_PARTS; may be NULL */
+    void (*progress)(void *arg, unsigned part); /* part: one of DETAIL_PARTS; may be NULL */
     void *progress_arg;
 };
 

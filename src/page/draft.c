@@ -24,7 +24,7 @@ struct html_draft_guess {
     size_t next, sampled; /* where the next sample begins; bytes of all */
     struct drain *drain;  /* NULL: the caller compresses */
     unsigned char *parts; /* [PARTS * SAMPLE_BYTES] */
-    char out[OUT_BYTES];  /* of the FILE */
+    char out[OUT_BYTES];  /* the FILE to write to */
 };
 
 /* ---- the guess ---- */

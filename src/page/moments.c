@@ -17,7 +17,7 @@
 #define KEEPERS_SHOWN 12u
 #define ARENAS_SHOWN  12u
 #define THREADS_SHOWN 4u
-#define PINNING_SHOWN 20u /* of the moments that the report explains, by whole stacks */
+#define PINNING_SHOWN 20u /* moments that the report explains, by whole stacks */
 #define COARSENED     3u  /* times that the map may be made coarser to fit */
 
 struct moment {
@@ -25,7 +25,7 @@ struct moment {
     size_t split; /* the measurement that was made then, or EXPLAIN_NONE */
 };
 
-/* What the pass stops for: a moment of the page, or one that the report explains. */
+/* A stop of the pass: a moment of the page, or one that the report explains. */
 struct stop {
     size_t item; /* in list; or the look of the search */
     bool explains;
@@ -109,7 +109,7 @@ static void add_slices(struct moments *x, size_t most)
         add_moment(x, start_ns + i * width_ns, EXPLAIN_NONE);
 }
 
-/* Of equal times the one with a measurement. */
+/* Among equal times the one with a measurement stays. */
 static void sort_moments(struct moments *x)
 {
     size_t kept = 0;
@@ -322,7 +322,7 @@ static unsigned hundredths(uint64_t part, uint64_t whole)
     return (unsigned)((part * 100 + whole - 1) / whole);
 }
 
-/* What a cell looks like: hundredths that are live, and free on pages with live blocks, rounded up;
+/* The looks of a cell: hundredths that are live, and free on pages with live blocks, rounded up;
  * its sites. */
 static void look_of(const struct heapmap_cell *c, uint64_t cell_bytes, int32_t look[5])
 {
@@ -333,7 +333,8 @@ static void look_of(const struct heapmap_cell *c, uint64_t cell_bytes, int32_t l
         look[2 + i] = c->site[i];
 }
 
-/* What changed since the moment before: [cells passed over, how each now looks], see look_of. */
+/* Writes the changes since the moment before: [cells passed over, how each now looks], see look_of.
+ */
 static void write_changes(struct json *j, const struct heapmap *map, size_t moment)
 {
     static const struct heapmap_cell nothing[HEAPMAP_COLUMNS];
@@ -469,8 +470,8 @@ static int find_moments(struct moments *x, struct error *err)
     return status;
 }
 
-/* What the report explains. In the pass of the moments: but of a time or a mark that was asked for,
- * only a pass shows where its moment is. */
+/* Fills the parts that the report explains. In the pass of the moments: but of a time or a mark
+ * that was asked for, only a pass shows where its moment is. */
 static int explain_moments(struct moments *x, struct error *err)
 {
     const struct moments_plan *p = x->plan;

@@ -17,7 +17,7 @@ struct moments_plan {
     const struct model *m; /* finished */
     struct names *names;
     const struct report_options *options;
-    size_t share_bytes; /* of the page: what it may take at most */
+    size_t share_bytes; /* the most that it may take of the page */
 };
 
 /* Returns 1 with the block, which is the caller's to release (its fields stand in

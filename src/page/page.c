@@ -24,7 +24,7 @@
 #define LISTED_MAX   2000u /* processes that are listed; the rest is added up */
 #define LISTED_BYTES 160u  /* that a process takes in the list, packed */
 #define SHARES       4     /* that a process may take when it does not fit into its own */
-#define MOMENTS_PART 4     /* of its share: what the moments may take */
+#define MOMENTS_PART 4     /* the part of its share that the moments may take */
 
 struct listed { /* a process in the list */
     uint64_t events, requested_bytes, peak_bytes, end_bytes, allocations, temporary;
@@ -44,15 +44,16 @@ struct page {
     const struct selection *selection;
     const struct report_options *options;
     size_t room;                  /* bytes left for data */
-    double weight;                /* of the processes whose details are still to come */
+    double weight;                /* the weights of the processes whose details are still to come */
     struct candidate *candidates; /* [candidate_count] those that pass the filter, largest first */
     uint32_t candidate_count;
     struct listed *of; /* [image_count] */
     struct json list;
     uint32_t listed, unlisted, undetailed, blocks;
-    struct listed rest; /* of those that are not listed */
+    struct listed rest; /* sums over those that are not listed */
     uint64_t events, lost;
-    uint64_t calls, calls_done, calls_now; /* of all, of processes done, of the one at hand */
+    uint64_t calls, calls_done,
+        calls_now; /* all calls, those of processes done, those of the one at hand */
 };
 
 static double weight_of(const struct trace_image *image) { return sqrt((double)image->calls + 1); }

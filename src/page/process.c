@@ -306,8 +306,8 @@ static void write_rows(struct json *j, const struct series *s)
 
 enum cell_column { BIN, CALLS, ALLOCATED, TEMPORARY, LIVE, BLOCKS, PEAK, PEAK_BLOCKS, MEAN };
 
-/* What a column says of a cell: differences to the cell before, or to the live bytes at the start
- * of the bin, so that most of it is small. */
+/* The value of a cell in a column: differences to the cell before, or to the live bytes at the
+ * start of the bin, so that most of it is small. */
 static int64_t cell_value(enum cell_column column, const struct series_cell *c,
                           const struct series_cell *before)
 {
@@ -387,7 +387,7 @@ static void write_bins(struct json *j, const struct model *m, const struct serie
     json_close_object(j);
 }
 
-/* Of a table with few entries that are not 0: [place, count, bytes, ...], place as the distance
+/* For a table with few entries that are not 0: [place, count, bytes, ...], place as the distance
  * from the entry before. */
 static void write_counts(struct json *j, const char *key, const struct model_count *c, size_t n)
 {

@@ -236,7 +236,7 @@ static int compare_group_firsts(const void *a, const void *b, void *arg)
     if (x == y)
         return 0;
     if (!x->stacks || !y->stacks)
-        return x->stacks ? -1 : 1; /* of no site: the last */
+        return x->stacks ? -1 : 1; /* no site's: the last */
     return sites_before(&p->all.items[x->first], &p->all.items[y->first], BY_PEAK) ? -1 : 1;
 }
 
@@ -270,7 +270,7 @@ int page_sites_order(struct page_sites *p, struct error *err)
     return 0;
 }
 
-/* What its call site is, of a group of one site with this stack. */
+/* Finds the call site of a group of one site with this stack. */
 static void find_group_site(struct page_sites *p, struct page_group *g, struct names *names,
                             uint32_t stack)
 {
@@ -324,7 +324,7 @@ static int separate(struct page_sites *p, const struct model *m, struct names *n
         g->stacks = 1;
         find_group_site(p, g, names, i);
         p->call_sites += g->site == PAGE_SITE_NONE || p->site_weight[g->site] <= 0;
-        /* What several stacks weigh is at least what one does: enough to put them in order. */
+        /* Several stacks weigh at least as much as one: enough to put them in order. */
         p->site_weight[g->site] += p->weight[g->tip] + FLT_MIN;
     }
     free(number);

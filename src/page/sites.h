@@ -19,7 +19,7 @@ struct page_group {
     uint32_t tip;     /* the innermost frame that is kept: of sites.frame[]; 0: none is */
     uint32_t site;    /* id + 1 of the call site's frame, or one of the above */
     uint32_t site_at; /* where that frame stands in the tree */
-    uint32_t first;   /* of the sites in it, the one that comes first by its peak: in sites.items */
+    uint32_t first;   /* the site in it that comes first by its peak: in sites.items */
     uint32_t stacks;  /* how many it stands for; 0: blocks that are of no call stack */
     bool folded;      /* frames are left out behind the tip */
     bool gap;         /* the call site is behind the tip */
@@ -33,7 +33,7 @@ struct page_sites {
     bool ordered;          /* page_sites_order was called */
     uint32_t stack_count;  /* with 0, no stack */
     uint32_t call_sites;   /* in all */
-    uint32_t others;       /* of them, those without a group of their own */
+    uint32_t others;       /* those of them without a group of their own */
     uint32_t folded;       /* call stacks that are not on the page frame by frame */
     uint32_t kept;         /* frames of the tree that are */
     uint32_t *kept_frames; /* [kept] which, in order; NULL: it was not folded yet */
@@ -48,7 +48,7 @@ struct page_sites {
 
 /* How much is kept. */
 struct page_limit {
-    uint32_t frames; /* of the tree */
+    uint32_t frames; /* the frames of the tree */
     uint32_t sites;  /* call sites */
 };
 

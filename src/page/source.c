@@ -10,9 +10,9 @@
 
 #define ITEMS_MAX  500u       /* excerpts */
 #define FILES_MAX  200u       /* read for them */
-#define FILE_BYTES (1u << 20) /* of a file; larger ones are no sources */
+#define FILE_BYTES (1u << 20) /* the largest file; larger ones are no sources */
 #define AROUND     3u         /* lines before and behind */
-#define LINE_BYTES 200u       /* of a line; the rest is left out */
+#define LINE_BYTES 200u       /* the most of a line; the rest is left out */
 
 struct source { /* a file that was read, or could not be */
     const char *file;

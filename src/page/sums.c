@@ -103,7 +103,7 @@ static uint64_t kept_free_bytes(const struct moment_site *s)
     return s->sums.pinned_bytes + s->sums.below_bytes;
 }
 
-/* Of equals the one that was seen first: what else was named before does not matter. */
+/* For equals the one that was seen first: what else was named before does not matter. */
 static int compare_kept_bytes(const void *a, const void *b)
 {
     const struct moment_site *x = a, *y = b;

@@ -78,7 +78,7 @@ HIDDEN bool next_resolve(void);
 /* Facts about the allocator behind us. */
 struct next_facts {
     bool glibc;           /* blocks have glibc's chunk headers */
-    unsigned glibc_minor; /* of 2.MINOR, when glibc */
+    unsigned glibc_minor; /* MINOR of glibc 2.MINOR */
     bool huge_heaps;      /* glibc: heaps may be of huge pages: their words are to be checked */
     uint64_t heap_bytes;  /* glibc: of the heaps of arenas but the main one, which begin at
                              multiples of it; 0: not known */
@@ -90,10 +90,10 @@ struct next_facts {
 };
 extern HIDDEN struct next_facts next_facts;
 
-/* What that member of `next` was found to be: `next` itself may lead to a function of ours that
- * also knows blocks of the small allocator. */
+/* The function that was found for that member of `next`: `next` itself may lead to a function of
+ * ours that also knows blocks of the small allocator. */
 HIDDEN void *next_behind(void **member);
-/* What dlsym(RTLD_NEXT, name) would find, for functions that we forward; dlerror is left alone. */
+/* The result of dlsym(RTLD_NEXT, name), for functions that we forward; dlerror is left alone. */
 HIDDEN void *next_symbol(const char *name);
 /* The same, of the names that were searched for at the beginning; NULL: not that one, or not yet.
  */
@@ -205,7 +205,7 @@ HIDDEN long guest_exec_syscall(guest_real_syscall *real, long number, const long
 
 /* ---- sandbox.c, for the library ---- */
 
-/* Whether a system call with these arguments leaves the program alone under the filter: it is made,
+/* True if a system call with these arguments leaves the program alone under the filter: it is made,
  * or fails. NULL, strict mode: never. */
 HIDDEN bool sandbox_harmless(const struct sock_fprog *program, int number,
                              const uint64_t argument[4]);

@@ -232,7 +232,7 @@ SYS_INLINE long sys_getrlimit(int resource, uint64_t limit[2])
     return sys_call(SYS_prlimit64, 0, resource, 0, (long)limit, 0, 0);
 }
 
-/* What the program is, and its command line. By thread: those of /proc/self are those of its first
+/* The program's file, and its command line. By thread: those of /proc/self are those of its first
  * thread, and are gone with it. */
 #define SELF_EXE     "/proc/thread-self/exe"
 #define SELF_MAPS    "/proc/thread-self/maps"

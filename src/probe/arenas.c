@@ -366,7 +366,7 @@ static void apply(struct arenas *a, struct arenas_process *p, const struct arena
     switch (e->probe) {
     case ARENAS_SBRK_MORE:
         p->sbrk_bytes += e->argument[1];
-        if (!has_main(p)) /* of a program with one thread no static probe says more */
+        if (!has_main(p)) /* no static probe says more about a program with one thread */
             enter_main(a, p, e->tid);
         break;
     case ARENAS_SBRK_LESS: p->sbrk_bytes -= e->argument[1]; break;

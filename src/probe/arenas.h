@@ -36,7 +36,7 @@ struct arena_moment {
     int64_t argument[ARENAS_ARGUMENTS];
 };
 
-/* Of one process, since its last exec. */
+/* One process's state, since its last exec. */
 struct arenas_process {
     uint32_t pid;
     int64_t sbrk_bytes; /* grown less given back */
@@ -48,17 +48,17 @@ struct arenas_process {
     struct arena_waits *wait;
     size_t waits;
     uint64_t lock_waits;         /* for any lock of an arena; 0 where the source does not say */
-    struct arena_moment *moment; /* what changed, in the order of time */
+    struct arena_moment *moment; /* changes, in the order of time */
     size_t moments;
     uint64_t main_arena; /* 0: not known */
     uint64_t heap_bytes; /* the most that its heaps grow to, where the source says it; else 0 */
 };
 
-/* What `wait` counts. */
+/* The meaning of `wait`. */
 enum arenas_waits {
     ARENAS_WAITS_REUSE, /* waits to reuse an arena */
     ARENAS_WAITS_LOCK,  /* waits for the lock of any arena */
-    ARENAS_WAITS_OTHER, /* of any arena but the main one */
+    ARENAS_WAITS_OTHER, /* waits for any arena but the main one */
     ARENAS_WAITS_NONE   /* the source cannot see them */
 };
 
@@ -68,8 +68,8 @@ struct arenas {
     struct arenas_process *process;
     size_t processes;
     enum arenas_waits waits;
-    const char *const *not_seen; /* what the source cannot see, ARENAS_NOT_SEEN_MAX, NULL behind the
-                                    last; NULL: all is seen */
+    const char *const *not_seen; /* facts that the source cannot see, ARENAS_NOT_SEEN_MAX, NULL
+                                    behind the last; NULL: all is seen */
     bool failed;                 /* out of memory: something is missing */
 };
 
@@ -98,7 +98,7 @@ struct arena_heap *arenas_find_heap(struct arenas_process *p, uint64_t address);
 const char *arenas_name(uint32_t probe);
 /* How many arguments it has. */
 unsigned arenas_argument_count(uint32_t probe);
-/* Whether its first argument is a new value of a setting, and the others say how it was before. */
+/* True if its first argument is a new value of a setting, and the others say how it was before. */
 bool arenas_is_setting(uint32_t probe);
 /* The number of a probe by glibc's name; ARENAS_PROBES when it is none. */
 uint32_t arenas_number(const char *name);

@@ -56,7 +56,7 @@ static uint64_t break_bytes(pid_t pid)
     return bytes;
 }
 
-struct memory { /* of the process */
+struct memory { /* the process's memory */
     struct handle handle;
     struct present present;
     unsigned heaps; /* that may be looked at still: a list can have circles */

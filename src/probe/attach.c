@@ -88,7 +88,7 @@ struct request {
     const char *path;
     struct place *places;
     uint64_t *offsets, *cookies, *semaphores;
-    size_t *index; /* of the places */
+    size_t *index; /* the index of the places */
     const struct attach_how *how;
     int last_errno;
 };

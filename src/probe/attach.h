@@ -29,7 +29,7 @@ enum { PLACE_NOT_PROVEN = -1, PLACE_CHANGED = -2, PLACE_BECOMES_CALL = -3 };
 
 /* One place in a file. */
 struct place {
-    const char *name; /* of the function that begins there; NULL: none does */
+    const char *name; /* the name of the function that begins there; NULL: none does */
     uint64_t offset;
     uint64_t cookie;
     uint64_t semaphore; /* file offset of a counter that is raised while the probe is there; 0 */
@@ -43,7 +43,7 @@ struct place {
 struct attach_how {
     bool multi;     /* many at once */
     bool on_return; /* when the function returns */
-    pid_t pid;      /* of one process only; 0: of all */
+    pid_t pid;      /* one process only; 0: all */
     pid_t process;  /* whose code must be that of the file; 0: no one's */
 };
 

@@ -90,7 +90,7 @@ bool caps_user_stacks(void)
 /* The inode of the first pid namespace, the same in every kernel. */
 #define FIRST_PID_NAMESPACE 4026531836u
 
-/* Whether the process ids here are those that programs in the kernel see. */
+/* True if the process ids here are those that programs in the kernel see. */
 static bool has_the_kernels_pids(void)
 {
     struct stat st;

@@ -13,7 +13,7 @@ struct probe_cap {
     const char *name;   /* short and stable, for scripts */
     bool works, partly; /* partly: not all of it; why names the rest */
     char detail[256];   /* how it is here */
-    char why[320];      /* what does not work because of it; "" when all is well */
+    char why[320];      /* the features that do not work because of it; "" when all is well */
     char remedy[256];   /* the command that fixes it; "" when there is none */
 };
 

@@ -9,7 +9,7 @@
 #include "probe/code.h"
 #include "remote/handle.h"
 
-enum { OPCODE_BYTES = 3 }; /* what follows may be another instruction, which may change */
+enum { OPCODE_BYTES = 3 }; /* another instruction may follow, which may change */
 
 /* A breakpoint is mostly another probe's, with which the kernel shares it. */
 static bool is_same(const uint8_t *file, const uint8_t *memory)

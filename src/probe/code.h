@@ -19,7 +19,7 @@ struct code_walk {
     struct proc_maps maps;
     pid_t pid;
     struct stat file;
-    uint64_t behind; /* of the last mapping */
+    uint64_t behind; /* the end of the last mapping */
     bool reads;      /* the kernel cannot be asked for one */
 };
 

@@ -50,7 +50,7 @@ static bool family_is_wanted(const struct probe_options *o, const char *name)
     return false;
 }
 
-/* Whether this is glibc's allocator, whose realloc(NULL, size) jumps to malloc: one request, which
+/* True if this is glibc's allocator, whose realloc(NULL, size) jumps to malloc: one request, which
  * is to be counted once. */
 static bool realloc_is_malloc(const struct probe_options *o, const struct functions *f)
 {

@@ -9,7 +9,7 @@ enum { FAMILY_PLACES_MAX = 64 };
 
 struct family {
     struct place place[FAMILY_PLACES_MAX]; /* cookie: number of the place << 8 | enum sizes_form */
-    char *name[FAMILY_PLACES_MAX];         /* of the function; owned */
+    char *name[FAMILY_PLACES_MAX];         /* the name of the function; owned */
     size_t count;
 };
 

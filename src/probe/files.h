@@ -22,7 +22,7 @@ struct files {
 /* Each returns 0, or -1 with *err; files_release frees the files found so far. */
 int files_of_program(struct files *f, const char *program, struct error *err);
 int files_of_process(struct files *f, pid_t pid, struct error *err);
-/* What most programs here are linked with: this machine's C library and loader. */
+/* The files that most programs here are linked with: this machine's C library and loader. */
 int files_of_machine(struct files *f, struct error *err);
 /* One more, if it is not there. */
 int files_add(struct files *f, const char *path, struct error *err);

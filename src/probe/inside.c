@@ -208,7 +208,7 @@ static void translate(struct inside *in, struct telling *t, const struct mlw_are
     }
 }
 
-/* Whether to go on without a slot that was claimed and is not filled. Its writer may have died, or
+/* True to go on without a slot that was claimed and is not filled. Its writer may have died, or
  * may only wait for a processor, for seconds: there is time until the room behind it gets short. */
 static bool give_up(const struct mlw_arenas *s, uint64_t at, bool last)
 {

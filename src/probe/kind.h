@@ -22,7 +22,7 @@ struct probe_kind {
     const char *no_stream; /* why not */
     struct probe_layout layout;
     uint32_t by, may_by;
-    const char *const *names; /* of its events, by key.what; NULL: it finds them out */
+    const char *const *names; /* names of its events, by key.what; NULL: it finds them out */
     size_t name_count;
     bool uses_library, has_mmap, has_live, has_sizes;
     bool within_faults; /* its programs run where the process's memory map cannot be asked twice */
@@ -49,7 +49,7 @@ struct probe_kind {
     int (*collect)(struct probe_engine *e, struct error *err);
     /* An event of the ring buffer of a type from PROBE_EVENT_KIND on. NULL: none. */
     void (*event)(struct probe_engine *e, const void *data, size_t size);
-    void (*release)(struct probe_engine *e); /* what e->own holds; NULL: nothing */
+    void (*release)(struct probe_engine *e); /* frees e->own; NULL: it has none */
 };
 
 struct inside;
@@ -82,7 +82,7 @@ struct probe_engine {
     void *own;        /* the kind's */
 };
 
-/* Whether a part of a key (enum probe_by) makes rows, or a condition looks at it. */
+/* True if a part of a key (enum probe_by) makes rows, or a condition looks at it. */
 bool engine_asks(const struct probe_engine *e, uint32_t part);
 /* Fills e->files, once. */
 int engine_find_files(struct probe_engine *e, struct error *err);
@@ -101,7 +101,7 @@ long engine_attach_places(struct probe_engine *e, const char *program, const cha
 int engine_say_refused(struct probe_engine *e, const char *path, const struct place *places,
                        size_t n, struct error *err);
 void engine_release_unplaced(struct probe_engine *e);
-/* Whether probes in functions can be limited to the process that is meant; if not, or if its
+/* True if probes in functions can be limited to the process that is meant; if not, or if its
  * children are meant as well, every process that maps the file has them. */
 bool engine_reaches_one(const struct probe_engine *e);
 /* Reports which processes that map the file are not meant, once for each file: in the result, and
@@ -118,9 +118,9 @@ void engine_say(const struct probe_engine *e, const char *format, ...)
 void engine_source(struct probe_engine *e, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Whether the kernel has a tracepoint with that many arguments; 0: any number. */
+/* True if the kernel has a tracepoint with that many arguments; 0: any number. */
 bool engine_has_tracepoint(const struct probe_engine *e, const char *name, unsigned arguments);
-/* Whether functions of the kernel can be named. */
+/* True if functions of the kernel can be named. */
 bool engine_kernel_named(const struct probe_engine *e);
 /* The map `name` has room for that many entries; before loading. */
 int engine_resize(struct probe_engine *e, const char *name, size_t entries, struct error *err);

@@ -73,8 +73,8 @@ static void add_name(char *list, size_t room, const char *name)
     snprintf(list + length, room - length, "%s%s", length ? ", " : "", name);
 }
 
-/* What its arguments mean. Of a setting, its value has to be known, and what it was before may be
- * unknown; of all others, every argument. False: the note is of no use. */
+/* Reads the meaning of its arguments. For a setting its value has to be known, and the value before
+ * may be unknown; of all others, every argument. False: the note is of no use. */
 static bool read_arguments(struct found *f, const struct static_probe *note,
                            struct arenas_site *site)
 {
@@ -407,7 +407,7 @@ static int attach_requests(struct probe_engine *e, const struct found *f, struct
     return bad ? -1 : 0;
 }
 
-/* What the process has already, where its library's symbols say where that is. */
+/* Reads the arenas that the process has already, where its library's symbols say where they are. */
 static int know_past(struct probe_engine *e, struct found *f, struct error *err)
 {
     const uint64_t main_arena = found_address(f, "main_arena"), limits = found_address(f, "mp_");

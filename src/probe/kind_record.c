@@ -99,7 +99,7 @@ static int attach_all(struct probe_engine *e, const char *program, const char *p
     return 0;
 }
 
-/* What the probes at these places will cost; the first of each is malloc and free. */
+/* Foresees the cost of the probes at these places; the first of each is malloc and free. */
 static void foresee(struct probe_engine *e, const char *path, const struct place *made,
                     const struct place *released)
 {
@@ -195,7 +195,7 @@ static void record_event_came(struct probe_engine *e, const void *data, size_t s
     e->options->call(e->options->arg, &call);
 }
 
-/* Of whom the lost calls were. */
+/* Reports whose calls were lost. */
 static void record_finish(struct probe_engine *e)
 {
     const int fd = engine_map(e, "lost_calls");

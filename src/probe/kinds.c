@@ -111,7 +111,7 @@ int probe_histogram_parse(const struct probe_kind *kind, const char *text, uint3
 {
     if (parse_value(kind, kind->layout.may_histogram, text, histogram, err))
         return -1;
-    if (kind->layout.histogram) /* of the one value that has one, and that it has anyway */
+    if (kind->layout.histogram) /* the one value with a histogram has it anyway */
         *histogram = 0;
     return 0;
 }

@@ -24,14 +24,14 @@ struct probe_reported;
 /* In the order in which they are listed; NULL at the end. */
 extern const struct probe_kind *const probe_kinds[];
 
-/* What the rows of a kind are. */
+/* The columns of a kind's rows. */
 struct probe_layout {
     const char *list;                /* name of the array of groups in JSON */
     const char *value[PROBE_VALUES]; /* name in JSON; NULL: not used */
     const char *title[PROBE_VALUES]; /* heading in the text */
     char unit[PROBE_VALUES + 1];     /* 'n' count, 'b' bytes, 't' ns */
     int order;                       /* the value that groups are sorted by */
-    char histogram;                  /* of 'b' sizes, of 't' times; 0: groups have none */
+    char histogram;                  /* 'b': of sizes, 't': of times; 0: groups have none */
     uint8_t may_histogram;           /* values that can have one when it is asked for: bits */
     int counted;                     /* the value that it counts */
     bool gauge;                      /* there is no sense in a total */
@@ -52,7 +52,7 @@ bool probe_kind_has_mmap(const struct probe_kind *k);
 bool probe_kind_has_live(const struct probe_kind *k);
 bool probe_kind_has_list(const struct probe_kind *k);  /* probe_list */
 bool probe_kind_has_sizes(const struct probe_kind *k); /* --sizes and --source */
-/* What its events are in a stream (enum mlw_kernel_kind); 0: it has none. */
+/* The kind of its events in a stream (enum mlw_kernel_kind); 0: it has none. */
 unsigned probe_kind_stream(const struct probe_kind *k);
 /* Why it has no stream, for the user; NULL: it has one. */
 const char *probe_kind_no_stream(const struct probe_kind *k);
@@ -87,7 +87,7 @@ int probe_streams_parse(const char *text, const struct probe_kind **kinds, size_
 /* Every call of the allocator of a process that runs, for probe_begin with `call`. Not listed. */
 extern const struct probe_kind probe_kind_record;
 
-/* What a process did that is recorded from outside. */
+/* Acts of a process that is recorded from outside. */
 enum probe_call_what {
     PROBE_CALL,      /* an allocation, when it has returned; a release, when it begins */
     PROBE_FOUND,     /* a child, or a child's, that was there already; before probe_begin returns */
@@ -102,8 +102,9 @@ struct probe_call {
     uint64_t size, argument;
     uint64_t stack; /* for probe_stack_now; 0: none */
     uint32_t pid, tid;
-    uint8_t what;          /* enum probe_call_what */
-    uint8_t op;            /* of a call: enum mlw_op; releases: MLW_OP_FREE, MLW_OP_REALLOC_OLD */
+    uint8_t what; /* enum probe_call_what */
+    uint8_t
+        op; /* the operation of a call, enum mlw_op; releases: MLW_OP_FREE, MLW_OP_REALLOC_OLD */
     const char *path;      /* as it was given to exec */
     const char *arguments; /* pieces that end with a NUL each; not more than the first 1024 bytes */
     size_t argument_bytes;
@@ -122,22 +123,22 @@ enum probe_source {
 
 struct probe_options {
     const struct probe_kind *kind;
-    uint32_t pid;                 /* a running process; 0: none */
-    char *const *argv;            /* a program to start; NULL: none */
-    const char *program;          /* the file that argv[0] is, after scripts and PATH */
-    bool all;                     /* every process; exactly one of pid, argv and all is set */
-    bool no_follow;               /* without children */
-    uint64_t duration_ns;         /* 0: until it ends or is interrupted */
-    uint64_t interval_ns;         /* 0: only at the end */
-    uint32_t by;                  /* enum probe_by */
-    uint32_t order;               /* one more than the value that groups are sorted by; 0: the kind
-                                     says */
-    uint32_t histogram;           /* one more than the value whose classes are apart; 0: the kind
-                                     says */
-    struct probe_where where;     /* which events are kept */
-    const char *command;          /* with `all`: only processes of this name; NULL: of any */
-    uint32_t frames;              /* of a user stack, at most PROBE_DEPTH_MAX; 0: that many */
-    const char *library;          /* path or part of a name; NULL: the one that has malloc */
+    uint32_t pid;             /* a running process; 0: none */
+    char *const *argv;        /* a program to start; NULL: none */
+    const char *program;      /* the file that argv[0] is, after scripts and PATH */
+    bool all;                 /* every process; exactly one of pid, argv and all is set */
+    bool no_follow;           /* without children */
+    uint64_t duration_ns;     /* 0: until it ends or is interrupted */
+    uint64_t interval_ns;     /* 0: only at the end */
+    uint32_t by;              /* enum probe_by */
+    uint32_t order;           /* one more than the value that groups are sorted by; 0: the kind
+                                 says */
+    uint32_t histogram;       /* one more than the value whose classes are apart; 0: the kind
+                                 says */
+    struct probe_where where; /* which events are kept */
+    const char *command;      /* with `all`: only processes of this name; NULL: of any */
+    uint32_t frames;     /* the frames of a user stack, at most PROBE_DEPTH_MAX; 0: that many */
+    const char *library; /* path or part of a name; NULL: the one that has malloc */
     const char *const *functions; /* globs; NULL: those of the kind */
     size_t function_count;
     bool mmap, live;
@@ -145,12 +146,12 @@ struct probe_options {
     enum probe_source source; /* kind arenas */
     const char *preload;      /* path of libmallow-arenas.so; NULL: it cannot be preloaded */
     const char *no_preload;   /* why not */
-    bool verbose;             /* what libbpf says is passed on */
+    bool verbose;             /* messages of libbpf are passed on */
     /* Called at each interval with what came since the last; and for single lines that the user
      * should know. Either may be NULL. */
     void (*interval)(void *arg, struct probe_result *since);
     void (*say)(void *arg, const char *line);
-    /* What glibc's allocator just did (kind arenas). */
+    /* Called for each step of glibc's allocator (kind arenas). */
     void (*moment)(void *arg, uint32_t pid, const struct arena_moment *m);
     /* An event of a process that carries libmallow-watch.so (kind samples, probe/samples.h); and
      * that its probes have a reader from now on. */
@@ -161,9 +162,10 @@ struct probe_options {
      * nothing is added up. Then `program` is what `waiting` will execute, a child of this process
      * that has not done so yet, and argv is not looked at. */
     void (*stream)(void *arg, const struct mlw_kernel *event, const uint64_t *values);
-    void (*call)(void *arg, const struct probe_call *call); /* of kind record */
+    void (*call)(void *arg, const struct probe_call *call); /* for the kind record */
     uint32_t waiting;
-    uint64_t own_inode; /* of a file that is mapped into the process by its recorder; 0: none */
+    uint64_t own_inode; /* the own inode of a file that is mapped into the process by its recorder;
+                           0: none */
 };
 
 /* ---- what came of it ---- */
@@ -177,7 +179,7 @@ struct probe_row {
 struct probe_frame {
     const char *path;
     uint64_t address;        /* in the ELF file, or in the process without a path */
-    const uint8_t *build_id; /* of the file; NULL: it has none */
+    const uint8_t *build_id; /* the build id of the file; NULL: it has none */
     size_t build_id_bytes;
 };
 
@@ -190,7 +192,7 @@ struct probe_sample {
 
 /* A place that was to have a probe and has none. */
 struct probe_unplaced {
-    const char *name; /* of the function that begins there; NULL: none does */
+    const char *name; /* the name of the function that begins there; NULL: none does */
     const char *path;
     uint64_t offset; /* in the file */
     const char *why;
@@ -200,7 +202,7 @@ struct probe_unplaced {
  * of such. They are in no row. */
 struct probe_not_known {
     struct probe_key key;     /* the cache by name and what, and the calling function's site */
-    struct probe_value value; /* of the blocks whose release was not seen */
+    struct probe_value value; /* the value of the blocks whose release was not seen */
     /* Blocks that were given out again though no release was reported: how often the kernel did
      * not. 0: of the whole cache none was reported, and there is a way without a report. */
     uint64_t given_out_again;
@@ -226,7 +228,7 @@ struct probe_result {
     uint64_t losses[PROBE_LOSSES];
     struct probe_row *rows; /* sorted by key */
     size_t row_count;
-    const char *const *names; /* of key.what, where the kind has names */
+    const char *const *names; /* names of key.what, where the kind has them */
     size_t name_count;
     const struct probe_unplaced *unplaced;
     size_t unplaced_count;
@@ -235,17 +237,17 @@ struct probe_result {
     const struct probe_bystander *bystanders;
     size_t bystander_count;
     bool bystanders_cut; /* there may be more: processes have too many mappings to look at */
-    struct probe_sample *samples; /* of kinds that follow a size through time; by time */
+    struct probe_sample *samples; /* for kinds that follow a size through time; by time */
     size_t sample_count, sample_room;
-    /* Of `mallow record -p`: what malloc and free take longer, without looking at the stack, in the
-     * process itself; measured, as by now. 0: not known. */
+    /* For `mallow record -p`: what malloc and free take longer, without looking at the stack, in
+     * the process itself; measured, as by now. 0: not known. */
     uint64_t malloc_cost_ns, free_cost_ns;
     const struct arenas *arenas; /* probe/arenas.h; NULL for other kinds */
     /* With arenas: each row is a number of requests, by pid, mmap threshold at that time
      * (key.site), whether it reached it (key.what 1), and class of size. */
     bool counts_requests;
     bool has_program;
-    int wait_status;           /* of the program, as of waitpid */
+    int wait_status;           /* the program's status, as of waitpid */
     int exec_errno;            /* not 0: the program could not be executed */
     bool interrupted;          /* by the user, before the end */
     struct probe_state *state; /* private: stacks, files */

@@ -17,8 +17,8 @@ struct run_plan {
     uint64_t duration_ns, interval_ns; /* 0: none */
     int (*interval)(void *arg, struct error *err);
     void *arg;
-    /* What came of it: */
-    int wait_status; /* of the child */
+    /* The result: */
+    int wait_status; /* the child's status */
     bool interrupted;
 };
 

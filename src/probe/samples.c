@@ -24,7 +24,7 @@
 
 enum { COPIES_MAX = 32, SEEN = 1024 };
 
-struct copies {          /* of the library */
+struct copies {          /* copies of the library */
     uint64_t seen[SEEN]; /* start of the process by its id: its files have been looked at */
     struct copy {
         char path[PATH_MAX];
@@ -58,7 +58,7 @@ static void add_copy(struct copies *c, const char *path)
     c->count++;
 }
 
-/* Whether the process carries the library; its copy is added. */
+/* True if the process carries the library; its copy is added. */
 static bool look_at_process(struct copies *c, pid_t pid)
 {
     char path[PATH_MAX + 64];
@@ -161,7 +161,7 @@ static int samples_attach(struct probe_engine *e, struct error *err)
         int bad = attach_copy(e, c->at[i].path, &next, err);
         if (bad && i == 0)
             return -1;
-        if (bad) /* of another build: the others are still worth it */
+        if (bad) /* the note is of another build: the others are still worth it */
             engine_say(e, "%s", err->text);
     }
     if (engine_attach_tracepoints(e, err))
@@ -178,7 +178,7 @@ static int samples_prepare(struct probe_engine *e, struct error *err)
 
 /* ---- events ---- */
 
-/* Whether the program that the process has just become is going to carry the library. */
+/* True if the program that the process has just become is going to carry the library. */
 static bool will_carry(uint32_t pid)
 {
     char buffer[65536];

@@ -21,7 +21,7 @@ struct field {
     uint32_t key; /* the part of a key that it reads, as enum probe_by; 0: none */
 };
 
-/* Of every kind. */
+/* Fields of every kind. */
 static const struct field who[] = {
     {"pid", PROBE_FIELD_PID, NUMBER, 0},       {"tid", PROBE_FIELD_TID, NUMBER, 0},
     {"ppid", PROBE_FIELD_PARENT, NUMBER, 0},   {"uid", PROBE_FIELD_UID, NUMBER, 0},
@@ -31,7 +31,7 @@ static const struct field who[] = {
     {"command", PROBE_FIELD_COMMAND, TEXT, 0},
 };
 
-/* Of kinds whose events have these. */
+/* Fields of kinds whose events have these. */
 static const struct field keys[] = {
     {"address", PROBE_FIELD_ADDRESS, ADDRESS, PROBE_BY_ADDRESS},
     {"access", PROBE_FIELD_WHAT, EVENT, PROBE_BY_ACCESS},

@@ -23,7 +23,7 @@
 #include "trust/process.h"
 
 #define LOOK_MS  10
-#define FLUSH_NS 1000000000ull /* what a kill of mallow costs at most */
+#define FLUSH_NS 1000000000ull /* a kill of mallow loses at most so much */
 
 struct attach {
     struct signals_before before;
@@ -36,8 +36,8 @@ struct attach {
     struct probe_options probe;
     struct probe_result result;
     uint64_t start_ns, now_ns, flush_ns;
-    uint64_t end_ns; /* of the recording; 0: not yet */
-    int pidfd;       /* of the process; -1: none to be had */
+    uint64_t end_ns; /* the end in ns of the recording; 0: not yet */
+    int pidfd;       /* the pidfd of the process; -1: none to be had */
 };
 
 static void take_outside_call(void *arg, const struct probe_call *c)
@@ -102,7 +102,7 @@ static const char *microseconds(char to[32], uint64_t ns)
     return to;
 }
 
-/* What it costs, before anything is recorded: a server may not be able to afford it. */
+/* Reports the cost before anything is recorded: a server may not be able to afford it. */
 static void say_cost(const struct attach *a, char *to, size_t room)
 {
     const struct probe_result *r = &a->result;

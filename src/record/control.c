@@ -66,7 +66,7 @@ static int set_control(struct mlw_process *e, enum control_action action, struct
     return 0;
 }
 
-/* What a program begins with that joins the recording from now on. */
+/* Sets the state in which a program begins that joins the recording from now on. */
 static void set_initial(struct mlw_session *s, enum control_action action)
 {
     const uint32_t bits = MLW_CTL_STARTED | MLW_CTL_PAUSED | MLW_CTL_ACTIVE;
@@ -170,7 +170,7 @@ static int snapshot(struct recording *r, uint32_t index, struct error *err)
     if (!find_process(&r->finder, &r->shm, &r->shm.table[index], clock_monotonic_ns(), &p))
         return error_set(err, ERROR_USAGE, "the process has ended");
     const pid_t pid = p.pid;
-    /* What the caller may see of a third user's process is not for this recording. */
+    /* This recording is not for a third user's process, even where the caller may see it. */
     if (r->shm.owner != geteuid() && !trust_process_is_of(&p, r->shm.owner))
         return error_set(err, ERROR_UNSUPPORTED, "process %d is another user's", (int)pid);
     struct image *m = image_adopt(r, index, clock_monotonic_ns());
@@ -218,7 +218,7 @@ static bool has_written_too_much(const struct recording *r)
            r->sink.bytes > (64u << 20) + (uint64_t)st.st_blocks * 512;
 }
 
-/* Whether the entry is of the process that was named. */
+/* True if the entry is of the process that was named. */
 static bool order_names_entry(struct recording *r, const struct mlw_process *e,
                               const struct order *o)
 {
@@ -260,7 +260,7 @@ static int apply_to_all(struct recording *r, const struct order *o, uint32_t *re
     r->clock_kind = (enum mlw_clock_kind)r->shm.session->clock_kind;
     r->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     bool all = (uint32_t)o->pid == r->shm.session->parent_pid;
-    if (all) /* of programs that are yet to come, too */
+    if (all) /* programs that are yet to come get it, too */
         set_initial(r->shm.session, o->action);
     uint32_t entries = shm_entries(&r->shm);
     int failed = 0;

@@ -41,7 +41,7 @@ struct draft {
     size_t over_count, over_room;
 };
 
-/* Whether disk and memory have room for more than the program needs. */
+/* True if disk and memory have room for more than the program needs. */
 static bool has_room(const struct draft *d)
 {
     struct statvfs disk;
@@ -100,7 +100,7 @@ static void *run_draft(void *arg)
     pthread_mutex_lock(&d->lock);
     d->failed = failed;
     pthread_mutex_unlock(&d->lock);
-    if (failed) { /* what it took is free at once */
+    if (failed) { /* its memory is free at once */
         trace_draft_close(d->trace);
         d->trace = NULL;
     }

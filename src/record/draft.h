@@ -13,7 +13,8 @@
 
 struct draft;
 
-/* Of the recording that r->sink writes. NULL without memory: the recording is sealed at its end. */
+/* Begins a draft of the recording that r->sink writes. NULL without memory: the recording is sealed
+ * at its end. */
 struct draft *draft_open(struct recording *r, const struct trust_place *place);
 /* A look at the recording, now and then. Whether a pair of clocks is to be appended: from it on,
  * times are known. */

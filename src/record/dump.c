@@ -51,7 +51,7 @@ static int copy_range(const struct copy *c, uint64_t at, uint64_t end, struct er
     return 0;
 }
 
-/* What stands first behind the first chunks: the front, which is released from its beginning. */
+/* The front, which stands behind the first chunks and is released from its beginning. */
 struct front {
     uint64_t at; /* the first byte that is not 0 */
     size_t n;    /* 0: there is none yet */

@@ -25,7 +25,7 @@ bool find_is_here(struct finder *f, const struct mlw_process *entry)
     return f->pid_namespace && entry->pid_namespace == f->pid_namespace;
 }
 
-/* Of this user, and not older than the recording. */
+/* True if the file is this user's and not older than the recording. */
 static bool is_plausible(const struct finder *f, const struct trust_process *who)
 {
     return who->start_ns + TICK_NS >= f->began_ns &&

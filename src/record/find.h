@@ -13,7 +13,8 @@
 #include "trust/process.h"
 
 struct finder {
-    uint64_t began_ns;         /* of the recording, CLOCK_MONOTONIC: no older process; 0: unknown */
+    uint64_t
+        began_ns; /* when the recording began, CLOCK_MONOTONIC: no process is older; 0: unknown */
     uint64_t pid_namespace;    /* this process's own; 0: not known yet */
     struct trust_process *all; /* who calls itself otherwise than here, at looked_ns; by number */
     size_t count, room;
@@ -28,7 +29,7 @@ struct finder {
 bool find_process(struct finder *f, const struct shm *shm, const struct mlw_process *entry,
                   uint64_t now_ns, struct trust_process *who);
 
-/* Whether the numbers that the entry's process uses are known to be those of this process. */
+/* True if the numbers that the entry's process uses are known to be those of this process. */
 bool find_is_here(struct finder *f, const struct mlw_process *entry);
 
 void find_release(struct finder *f);

@@ -26,7 +26,7 @@
 
 enum job { JOB_NONE, JOB_FOLD, JOB_DUMP };
 
-/* What the child says; shared with it. */
+/* The child's answer, in memory that is shared with it. */
 struct outcome {
     bool done;
     int status;
@@ -41,8 +41,8 @@ struct flight {
     const char *path;
     void (*say)(void *arg, bool wrong, const char *line);
     void *arg;
-    uint64_t released;      /* of the file, from the end of its first chunks on */
-    uint64_t size_bytes;    /* of the file when the last fold began */
+    uint64_t released; /* how much of the file was released, from the end of its first chunks on */
+    uint64_t size_bytes;    /* the size of the file when the last fold began */
     uint64_t carried_bytes; /* written by the last fold */
     uint64_t from_ns;       /* where the rows that are there begin, about */
     uint64_t next_from_ns;  /* the same, once the fold under way has ended; 0: not known */
@@ -282,7 +282,7 @@ static void name_dump(struct flight *f)
              usual ? ".mlw" : "");
 }
 
-/* Whether the window has moved far enough, and what would be released is worth it: reading and
+/* True if the window has moved far enough, and what would be released is worth it: reading and
  * writing the carried blocks is to cost no more than the rows do. */
 static bool fold_is_due(const struct flight *f, uint64_t now_ns)
 {

@@ -35,7 +35,7 @@ struct flight *flight_open(const struct flight_window *w, const struct pressure 
                            void (*say)(void *arg, bool wrong, const char *line), void *arg,
                            struct error *err);
 
-/* Whether the file is so far from its bound that nothing need be left out of it. */
+/* True if the file is so far from its bound that nothing need be left out of it. */
 bool flight_has_room(const struct flight *f);
 
 /* One look, in every round. sizes: of the processes, with pid: one of them. Whether buffers are to

@@ -22,7 +22,7 @@
 
 #define MS_NS          1000000u
 #define FASTEST_NS     (1u * MS_NS)  /* at first: short programs get samples too */
-#define ACTIVE_NS      (10u * MS_NS) /* of a process whose size changes */
+#define ACTIVE_NS      (10u * MS_NS) /* for a process whose size changes */
 #define IDLE_NS        (100u * MS_NS)
 #define CALLED_NS      (100u * MS_NS) /* between two looks at what it is called */
 #define FLUSH_AFTER_NS (2000ull * MS_NS)
@@ -315,8 +315,8 @@ void image_ask_why(struct recording *r, struct image *m, uint64_t now_ns)
     }
 }
 
-/* What the image became, or ran in a child that shares its memory, and that could not be recorded:
- * keeps the names, and puts them into its notes. */
+/* For programs that the image became, or ran in a child that shares its memory, and that could not
+ * be recorded: keeps the names, and puts them into its notes. */
 static void say_unjoined(struct recording *r, struct image *m, uint32_t how, struct tlv *t)
 {
     const struct mlw_process *e = m->entry;
@@ -440,7 +440,7 @@ void image_end(struct recording *r, struct image *m, int wait_status, bool still
 
     uint32_t how = __atomic_load_n(&e->end_how, __ATOMIC_ACQUIRE);
     if (m->replaced || how == MLW_END_EXEC) {
-        how = MLW_END_EXEC; /* what the process did afterwards is not this image's */
+        how = MLW_END_EXEC; /* later acts of the process are not this image's */
         wait_status = -1;
     } else if (still_running) {
         how = MLW_END_UNKNOWN;

@@ -27,7 +27,7 @@
 struct kernel_source;
 struct flight;
 
-/* What all images of a recording share. */
+/* The state that all images of a recording share. */
 struct recording {
     struct shm shm;
     struct finder finder;
@@ -38,31 +38,31 @@ struct recording {
     uint64_t sample_interval_ns; /* 0: chosen by what the process does */
     uint64_t page_bytes;
     uint64_t split_spent_ns; /* by reading smaps, of all images; CPU time */
-    uint64_t split_bytes;    /* of text read, of all images */
+    uint64_t split_bytes;    /* bytes of text that all images read */
     struct smaps_buffer smaps;
-    struct places places;         /* of the latest split */
+    struct places places;         /* the places of the latest split */
     struct flight *flight;        /* NULL: everything is kept */
     struct kernel_source *kernel; /* NULL: no events of the kernel are recorded */
     uint32_t images_ended;
     struct unjoined {
         uint32_t programs;             /* that a recorded process became, and that did not join */
         char name[4][MLW_EXEC_BYTES];  /* the first of them, each once; NUL-terminated */
-        char why[4][UNSEEN_WHY_BYTES]; /* of each; "": it could not be found out */
+        char why[4][UNSEEN_WHY_BYTES]; /* why each is so; "": it could not be found out */
         uint32_t names;
     } unjoined;
     struct programs *programs;  /* whose files are held; NULL: none */
     const char *library;        /* that programs are to load */
     struct unseen_files files;  /* that were looked into */
-    struct unseen_notes unseen; /* of all images that ended */
-    uint64_t lost_calls;        /* of images that ended */
+    struct unseen_notes unseen; /* calls that were not seen in images that ended */
+    uint64_t lost_calls;        /* calls that images which ended lost */
     int unwritten_errno;        /* the last reason for which a process could not write; 0: none */
 };
 
 struct image {
-    uint32_t index; /* of its entry in the table */
+    uint32_t index; /* the index of its entry in the table */
     struct mlw_process *entry;
-    pid_t pid;   /* of the process here; 0: it was never seen */
-    pid_t inner; /* what it calls itself */
+    pid_t pid;   /* the pid of the process here; 0: it was never seen */
+    pid_t inner; /* its own id for itself */
     uint64_t id;
     uint64_t start_clock;
     int pidfd;     /* readable once the process is gone; -1: gone already, or no descriptors left */
@@ -71,7 +71,7 @@ struct image {
     bool replaced; /* by the next image of the same process */
     bool followed; /* the same, but the process has ended meanwhile */
     uint64_t exec_seen_ns; /* when it was first seen to have ended by an exec; 0: not so */
-    uint64_t exec_cpu_ns;  /* what the process had used of the processor by then */
+    uint64_t exec_cpu_ns;  /* processor time of the process until then */
     struct slots slots;
     uint64_t lost_calls; /* in buffers that could not be written out for it */
 
@@ -107,7 +107,7 @@ bool image_has_ended(struct recording *r, const struct image *m, uint64_t now_ns
 /* Without a pidfd: looks again for the process, and whether it is there. */
 void image_look(struct recording *r, struct image *m, uint64_t now_ns);
 
-/* Whether both are images of one process. */
+/* True if both are images of one process. */
 bool image_is_of_same(const struct image *a, const struct image *b);
 
 /* Takes a sample if one is due, and a split when that is worth it (split.h). */

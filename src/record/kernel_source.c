@@ -14,7 +14,7 @@ struct kernel_source {
     size_t count;
     struct mlw_clock_pair first, now; /* readings of both clocks: events are in between */
     uint64_t lost, written;
-    uint32_t last_entry; /* of the table of processes: where the latest fault's was */
+    uint32_t last_entry; /* the place of the latest fault in the table of processes */
     size_t n;
     uint8_t bytes[CHUNK_BYTES];
 };

@@ -115,7 +115,7 @@ static void end_image(struct watch *w, uint32_t index, bool still_running)
         draft_image_over(w->o->draft, id);
 }
 
-/* Of an image that another one of its process follows. */
+/* Ends an image that another one of its process follows. */
 static void end_followed(struct watch *w, struct image *m)
 {
     if (!image_has_ended(w->r, m, w->now_ns))
@@ -127,7 +127,7 @@ static void end_followed(struct watch *w, struct image *m)
     end_image(w, m->index, false);
 }
 
-/* Of the images of the process of `fresh` all but the youngest are over. A look at the table takes
+/* Ends all images of the process of `fresh` but the youngest. A look at the table takes
  * time: that may be another than `fresh`. */
 static void end_older(struct watch *w, struct image *fresh)
 {
@@ -306,7 +306,7 @@ static void look_at_flight(struct watch *w)
     flight_start(w->r->flight, w->now_ns, clock);
 }
 
-/* Of the program, and of its children. */
+/* Adds a sample of the program and of its children. */
 static void report_size(struct watch *w)
 {
     for (uint32_t i = 0; w->o->size && i < w->reach; i++) {
@@ -318,7 +318,7 @@ static void report_size(struct watch *w)
     }
 }
 
-/* Whether an image, or the next one of its process, may still write. */
+/* True if an image, or the next one of its process, may still write. */
 static bool is_running(const struct watch *w, const struct image *m)
 {
     if (!m || m->gone)
@@ -362,7 +362,7 @@ static pid_t first_of_interest(const struct watch *w)
 
 static bool pid_is_known(void *arg, pid_t pid) { return is_watched(arg, pid); }
 
-/* Whether there are processes of this recording that have not joined it: just forked, or between
+/* True if there are processes of this recording that have not joined it: just forked, or between
  * exec and the first instruction of the library. A process that has not joined after all others
  * were gone for a while never will, unless it could hardly run until now. */
 static bool strangers(struct watch *w, uint64_t alone_ns)
@@ -479,7 +479,7 @@ static void say_loop_waits(struct watch *w, uint32_t running)
     w->said_waiting = true;
 }
 
-/* Whether the program and all processes that it started have ended. */
+/* True if the program and all processes that it started have ended. */
 static bool watch_is_over(struct watch *w)
 {
     if (!w->reaped)

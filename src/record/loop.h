@@ -13,7 +13,7 @@
 #include "image.h"
 
 struct loop_result {
-    int wait_status;       /* of the program, as of waitpid */
+    int wait_status;       /* the program's status, as of waitpid */
     uint32_t images;       /* program images that were recorded */
     uint32_t left_running; /* background processes when the user ended the recording */
     uint32_t unrecorded;   /* processes that could not join */

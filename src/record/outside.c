@@ -32,7 +32,7 @@
 #define TITLE          1024u
 #define CALLED_NS      (100 * MS_NS) /* between two looks at what it is called */
 
-struct numbers { /* of the kernel's ids */
+struct numbers { /* numbers for the kernel's ids */
     struct number {
         uint64_t key;
         uint32_t value;
@@ -75,7 +75,7 @@ struct outside {
     unsigned running;
     uint64_t start_ns, start_realtime_ns;
     struct smaps_buffer smaps;
-    uint64_t split_spent_ns, split_cost_ns; /* of the processor: all; the latest */
+    uint64_t split_spent_ns, split_cost_ns; /* processor time: all; the latest */
     uint64_t reported_lost, lost_stacks;
     bool failed, named_ended, over; /* over: without children, it has become another program */
 };
@@ -227,7 +227,7 @@ static void take_found(struct outside *s, uint32_t pid)
     s->running--;
 }
 
-/* What a process is now; one that is met for the first time was there before. */
+/* The image of a process now; one that is met for the first time was there before. */
 static struct process *process_now(struct outside *s, uint32_t pid, uint64_t time_ns)
 {
     const uint32_t *at = numbers_place(&s->by_pid, pid);
@@ -473,7 +473,7 @@ static bool ask_split(struct outside *s, struct process *p, uint64_t now_ns)
     return had;
 }
 
-/* Whether the kernel is to split the resident size now: at a new peak of it, and now and then in
+/* True if the kernel is to split the resident size now: at a new peak of it, and now and then in
  * between. All of it costs at most a hundredth of the time, and what reaches the file grows with
  * the logarithm of time and size. */
 static void look_at_split(struct outside *s, struct process *p, uint64_t now_ns)
@@ -540,7 +540,7 @@ void outside_look(struct outside *s, uint64_t now_ns)
         struct process *p = &s->process[i];
         const bool gone = !p->ended && !read_resident(p, &ignored) &&
                           (p->statm >= 0 || (kill((pid_t)p->pid, 0) && errno == ESRCH));
-        if (gone && p->gone) /* what it did was taken meanwhile */
+        if (gone && p->gone) /* its events were taken meanwhile */
             outside_end_process(s, p, now_ns, MLW_END_EXIT, 0);
         p->gone = gone;
     }

@@ -14,7 +14,7 @@
 
 enum {
     PLACES_MOST = 65536, /* that are looked at for one split */
-    ENTRIES = 512        /* of the pagemap, at once */
+    ENTRIES = 512        /* entries of the pagemap, at once */
 };
 
 struct places_reading {
@@ -40,7 +40,7 @@ static void add_place(struct places_reading *r, uint64_t start, uint64_t end,
     h->at[h->n++] = (struct smaps_place){start, end, kind};
 }
 
-/* What glibc maps of a heap is at its start; the rest is reserved. */
+/* glibc maps the start of a heap; the rest is reserved. */
 static void look_at_heap(void *arg, uint64_t at)
 {
     struct places_reading *const r = arg;

@@ -66,7 +66,7 @@ static bool file_is_held(const struct programs *p, const struct stat *st, const 
     return false;
 }
 
-/* Of a file that has a build-id, 0. */
+/* 0 for a file that has a build-id. */
 static uint64_t sum_of_unnamed(int fd, const struct stat *st)
 {
     char place[64];
@@ -205,7 +205,7 @@ static size_t name_at(void *arg, const struct trace_module *m, uint64_t pc, bool
     return n;
 }
 
-/* Whether it is the file that the library saw. */
+/* True if it is the file that the library saw. */
 static bool is_file_of_id(const struct stat *st, const struct mlw_file_id *id)
 {
     return (uint64_t)st->st_size == id->size_bytes &&

@@ -110,7 +110,7 @@ static uint64_t limit_number(const struct rlimit *limit)
     return limit->rlim_cur == RLIM_INFINITY ? MLW_NO_LIMIT : (uint64_t)limit->rlim_cur;
 }
 
-/* What bounds the memory of the program. before: what it will have of ours; NULL: it runs. */
+/* The limits of the program's memory. before: limits of ours that it will have; NULL: it runs. */
 static struct mlw_limits limits_of(pid_t program, const struct limits_before *before)
 {
     struct mlw_limits l = {0};
@@ -259,7 +259,7 @@ static void conclude(const struct record_options *o, int fd, const struct trust_
 {
     enum record_fate fate = o->keep_raw ? RECORD_RAW : RECORD_SEALED;
     if (o->keep_raw || o->beside)
-        trace_recover(fd); /* of processes that could not reach the session */
+        trace_recover(fd); /* rows of processes that could not reach the session */
     struct stat st = {0};
     if (!fstat(fd, &st))
         result->file_bytes = (uint64_t)st.st_size;
@@ -282,11 +282,11 @@ static void conclude(const struct record_options *o, int fd, const struct trust_
 struct subject {
     const struct record_options *o;
     struct record_result *result;
-    struct launch l; /* of a program that we start */
+    struct launch l; /* the start of a program */
     pid_t pid;
     char name[PATH_MAX];
     uint64_t leave_until_ns; /* for all of its processes; 0: not known yet, or there is time */
-    bool is_others;          /* of a process that runs */
+    bool is_others;          /* it runs already, and is not ours */
     struct trust_credentials others;
 };
 
@@ -375,7 +375,7 @@ static void leave_process(void *arg, pid_t pid, uint64_t interrupted_ns)
     s->o->say(s->o->arg, true, line);
 }
 
-/* What a recording holds until it is over, or could not begin. */
+/* The resources of a recording until it is over, or could not begin. */
 struct held {
     const struct record_options *o;
     struct record_result *result;
@@ -526,7 +526,7 @@ static void close_written(int fd)
     const bool large = !fstat(fd, &st) && !st.st_nlink && st.st_size >= (off_t)LARGE_BYTES;
     const pid_t child = large ? fork() : -1;
     if (child == 0) {
-        (void)setsid(); /* of no terminal, whose keys are for other processes */
+        (void)setsid(); /* without a terminal, whose keys are for other processes */
         if (fd)
             (void)syscall(SYS_close_range, 0u, (unsigned)fd - 1, 0u);
         (void)syscall(SYS_close_range, (unsigned)fd + 1, ~0u, 0u);

@@ -74,7 +74,7 @@ struct record_result {
     struct error seal_error;    /* why it was not, when it should have been */
     uint64_t calls, file_bytes; /* calls: 0 when not sealed */
     uint64_t lost_calls, lost_kernel_events;
-    uint64_t lost_stacks; /* of calls that are recorded without */
+    uint64_t lost_stacks; /* calls that are recorded without a stack */
     int unwritten_errno;  /* why something could not be written; 0: all was */
     uint32_t images, left_running, unrecorded;
     uint64_t away_ns;  /* attached: for how long the borrowed thread stood still at most */
@@ -83,7 +83,7 @@ struct record_result {
      * the first, with commas. */
     uint32_t unjoined;
     char unjoined_names[4 * (MLW_EXEC_BYTES + UNSEEN_WHY_BYTES)]; /* each with the reason */
-    /* What could not be seen of the processes, as notes of format/unseen.h. */
+    /* The losses of the processes, as notes of format/unseen.h. */
     struct unseen_notes unseen;
 };
 

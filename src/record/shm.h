@@ -20,9 +20,10 @@ struct shm {
     struct mlw_session *session; /* mapped, with the process table behind it */
     struct mlw_process *table;   /* [MLW_PROCESSES] */
     uint32_t windows;            /* that the file has room for */
-    uid_t owner;                 /* of the file */
+    uid_t owner;                 /* the owner of the file */
     bool steady; /* cannot shrink under us: it is sealed against that, or the caller's own */
-    pid_t maker; /* of shm_find: whose descriptor it was reached by; else the process itself */
+    pid_t
+        maker; /* from shm_find: the process whose descriptor reached it; else the process itself */
 };
 
 /* A new session in a memfd with room for as many windows as the kernel allows, up to 2^20. The

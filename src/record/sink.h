@@ -18,7 +18,7 @@ struct sink {
     uint64_t bytes;                   /* written, torn ones included */
     uint64_t failed;                  /* chunks that were not written whole */
     uint64_t failed_calls;            /* call rows in them, INTERIM ones not counted */
-    int last_errno;                   /* of the last failure */
+    int last_errno;                   /* errno of the last failure */
     int reserve_fd;                   /* the same file without O_APPEND; -1: there is no reserve */
     uint64_t reserve_at, reserve_end; /* the rest of the reserve */
 };

@@ -29,9 +29,8 @@ static uint64_t read_slot_state(const struct mlw_chunk *slot)
 
 static bool is_used(uint64_t state) { return state == MLW_SLOT_USED || state == MLW_SLOT_COPIED; }
 
-/* What the process puts together anew it must not when it is copied, and not be copied when it
- * does: each of the two says so first, and then looks what the other says (bound.c of the
- * recorder). False: the buffer is not in use. */
+/* A buffer must not be put together anew and copied at one time: each side announces itself first,
+ * and then looks for the other (bound.c of the recorder). False: the buffer is not in use. */
 static bool mark_copied(struct mlw_chunk *slot)
 {
     uint64_t used = MLW_SLOT_USED;
@@ -68,7 +67,7 @@ static bool take_slot(const struct mlw_chunk *slot, struct copy *c, bool *torn)
         return false;
     memcpy(c->payload, (const uint8_t *)slot + sizeof c->head, bytes);
     c->head.flags = 0;
-    if (is_process) { /* of one that may not write the file; its readers check it */
+    if (is_process) { /* from a process that may not write the file; its readers check it */
         c->head.payload_bytes = bytes;
         return true;
     }

@@ -17,7 +17,7 @@
 struct slot_copied {
     uint64_t next_ns; /* not copied again before */
     uint32_t thread, lane, sequence;
-    uint32_t bytes; /* of payload, copied then or found when first seen */
+    uint32_t bytes; /* the bytes of payload, copied then or found when first seen */
     bool seen;
 };
 

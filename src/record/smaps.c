@@ -24,7 +24,7 @@ struct mapping {
     uint64_t rss, swapped, huge, lazy;
     uint64_t hugetlb; /* not in rss */
     uint64_t pss, shared, merged /* by KSM */;
-    uint64_t copied; /* of a private mapping of a file: pages that were written to */
+    uint64_t copied; /* pages of a private mapping of a file that were written to */
     bool no_reserve; /* MAP_NORESERVE */
     bool no_dump;    /* MADV_DONTDUMP */
 };

@@ -18,7 +18,7 @@
  * stacks of threads. */
 enum smaps_place_kind {
     SMAPS_ARENA,
-    SMAPS_MAIN, /* of the main arena */
+    SMAPS_MAIN, /* a part of the main arena */
     SMAPS_STACK,
     SMAPS_BLOCK, /* a stack that is a part of a block with a mapping of its own */
     SMAPS_DATA   /* of a program or library, which its file does not hold (.bss) */
@@ -28,9 +28,10 @@ struct smaps_place {
     enum smaps_place_kind kind;
 };
 
-/* What the mappings alone do not say. */
+/* Facts that the mappings alone do not show. */
 struct smaps_hints {
-    const uint64_t *thread_pointers; /* of all threads but the first: each lies in its stack */
+    const uint64_t
+        *thread_pointers; /* the pointers of all threads but the first: each lies in its stack */
     size_t threads;
     uint64_t first_thread; /* the pointer of the first; 0: not known */
     bool knows_heaps; /* those of `places` are all that there are; else those of other arenas are
@@ -41,7 +42,8 @@ struct smaps_hints {
      * with other memory. NULL: then such a mapping is none of theirs. */
     uint64_t (*present)(void *arg, uint64_t start, uint64_t end);
     void *present_arg;
-    uint64_t session_inode; /* of the shared memory, when it has no name of its own; 0: it has */
+    uint64_t session_inode; /* the session inode of the shared memory, when it has no name of its
+                               own; 0: it has */
     uint64_t private_bytes; /* of the recorder's own mappings: found among anonymous ones without
                               reservation (MAP_NORESERVE) that no core has (MADV_DONTDUMP), and
                               that are no longer */
@@ -71,7 +73,7 @@ struct smaps_buffer {
 };
 int smaps_read(pid_t pid, struct smaps_buffer *b, struct error *err);
 
-/* What an open /proc/PID/statm says, in bytes; the clock is left 0. False when there is nothing to
+/* Reads an open /proc/PID/statm, in bytes; the clock is left 0. False when there is nothing to
  * read: the process has ended, or is a zombie, which has zeros. */
 bool statm_read(int fd, uint64_t page_bytes, struct mlw_resident *now);
 

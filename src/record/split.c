@@ -109,7 +109,8 @@ static uint64_t allowance(const struct recording *r, uint64_t now_ns)
     return all > r->split_spent_ns ? all - r->split_spent_ns : 0;
 }
 
-/* What asking costs now, at most as much as before: the kernel walks over all that is resident. */
+/* The cost of a query now, at most as much as before: the kernel walks over all that is resident.
+ */
 static uint64_t cost(const struct image *m)
 {
     const struct split_state *s = &m->split;
@@ -157,7 +158,7 @@ bool split_has_mark(const struct image *m)
     return __atomic_load_n(&m->entry->marks, __ATOMIC_ACQUIRE) != m->split.marks;
 }
 
-/* Whether a mark waits, and may be answered: there may be thousands of them. */
+/* True if a mark waits, and may be answered: there may be thousands of them. */
 static bool mark_waits(struct image *m, uint64_t now_ns)
 {
     struct split_state *s = &m->split;

@@ -25,18 +25,18 @@ struct split_peak {
 
 enum split_figure { SPLIT_RSS, SPLIT_LIVE, SPLIT_GAP, SPLIT_FIGURES };
 
-/* Of an image. All zero at first. Live bytes are usable ones, as the recorder counts them. */
+/* An image's state. All zero at first. Live bytes are usable ones, as the recorder counts them. */
 struct split_state {
     struct split_peak peaks[SPLIT_FIGURES];
     uint64_t live_bytes;   /* at the latest sample */
     struct mlw_split held; /* the latest answer, when it is not in the file; clock 0: it is */
-    uint64_t held_cost_ns; /* of the processor, by the latest asking */
+    uint64_t held_cost_ns; /* processor time that the latest query took */
     uint64_t asked_ns;     /* when, CLOCK_MONOTONIC; 0: never */
     uint64_t written_ns;   /* when the latest answer in the file was given */
     uint64_t asked_rss, asked_live; /* then, as sampled */
     uint64_t mark_ns;               /* since when a mark waits for an answer; 0: none does */
     uint64_t mark_written_ns;       /* when the latest one got it */
-    uint32_t marks;                 /* of them known */
+    uint32_t marks;                 /* those of them whose place is known */
     unsigned refused;               /* times that the kernel did not answer */
 };
 

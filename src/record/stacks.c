@@ -60,7 +60,7 @@ static void take_thread_stack(const struct walk *w, uint64_t at)
     if (!read_there(w, at + GLIBC_THREAD_STACK, &stack, sizeof stack) || !stack.start ||
         stack.start >= at || stack.bytes >= ARCH_ADDRESS_END || stack.guard_bytes >= stack.bytes ||
         stack.bytes <= at - stack.start)
-        return; /* of the first thread there is none */
+        return; /* the first thread has none */
     const uint64_t page = ARCH_PAGE_BYTES - 1;
     w->found(w->arg, (stack.start + page) & ~page, (stack.start + stack.bytes) & ~page,
              is_in_block(w, &stack));

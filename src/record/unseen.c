@@ -207,7 +207,7 @@ static bool preload_of(pid_t pid, char *to, size_t room)
     return n > 0;
 }
 
-/* Whether that user, who is neither root nor the owner, may read the file by its path. */
+/* True if that user, who is neither root nor the owner, may read the file by its path. */
 static bool user_may_read(const char *path, uid_t user)
 {
     char part[PATH_MAX];

@@ -34,7 +34,7 @@ struct unseen_files {
 };
 void unseen_files_release(struct unseen_files *f);
 
-/* Of one process. All 0 to begin with. */
+/* One process's state. All 0 to begin with. */
 struct unseen_process {
     uint64_t next_ns;
     struct unseen_notes notes;

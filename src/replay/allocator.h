@@ -14,7 +14,7 @@ const char *allocator_file(void);
 
 bool allocator_is_glibc(void);
 
-/* Whether the C library, and not the allocator under test, answers calls of this code (a call of a
+/* True if the C library, and not the allocator under test, answers calls of this code (a call of a
  * workload), or none does. A block that it made there would be of another heap. */
 bool allocator_lacks(unsigned code);
 

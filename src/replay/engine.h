@@ -44,8 +44,8 @@ struct engine_slot {
 #define ENGINE_SLOWEST 8u
 #define ENGINE_CODES   13u /* calls are 1..12 */
 
-/* What a thread sleeps for: a block or slot, the end of a stage, its turn in recorded order, a
- * thread that begins or ends. */
+/* The reason for which a thread sleeps: a block or slot, the end of a stage, its turn in recorded
+ * order, a thread that begins or ends. */
 enum engine_sleep {
     ENGINE_SLEEP_BLOCK,
     ENGINE_SLEEP_STAGE,
@@ -59,7 +59,7 @@ struct engine_slow {
     uint32_t code;
 };
 
-struct engine_times { /* of one function */
+struct engine_times { /* the times of one function */
     uint64_t count, failed, timed, cycles, max_cycles;
     uint64_t preempted; /* timed, but switched out meanwhile: not in timed, cycles, buckets */
     uint32_t buckets[ENGINE_BUCKETS];
@@ -77,15 +77,17 @@ struct engine_seat {
     bool used;
     _Atomic uint32_t occupant; /* the thread that sits here or sat here last, + 1; 0: none yet */
     uint32_t thread, last_slot, last_generation, own;
-    unsigned pool; /* of its next block; 0: none */
+    unsigned pool; /* the pool of its next block; 0: none */
     uint64_t records_left, next_chunk;
     const uint8_t *record;            /* that is under way, in the chunk; NULL: none */
-    uint64_t records_before;          /* of the thread, in chunks before this one */
-    uint64_t place, run_left, undone; /* of its next record; of the run; done, and not reported */
+    uint64_t records_before;          /* the thread's records in chunks before this one */
+    uint64_t place, run_left, undone; /* the place of its next record; records left in the run;
+                                         records done and not reported */
     /* counting of live bytes: exact (peak) when one thread runs at a time, else in steps */
-    int64_t live, high, low;    /* live: in dependent order the bytes not in engine.live yet */
-    volatile uint64_t *rseq_cs; /* of its thread; NULL when the kernel or libc has none */
-    long waits;                 /* voluntary switches of its thread when last looked */
+    int64_t live, high, low; /* live: in dependent order the bytes not in engine.live yet */
+    volatile uint64_t
+        *rseq_cs; /* the rseq cs of its thread; NULL when the kernel or libc has none */
+    long waits;   /* voluntary switches of its thread when last looked */
     uint64_t sleeps[ENGINE_SLEEPS];
     uint64_t random;
     uint32_t countdown;
@@ -110,7 +112,7 @@ struct engine {
     struct engine_seat *seats;
     uint32_t seat_count;
     uint64_t own_bytes, own_mapped_bytes; /* touched; mapped */
-    int64_t step;                         /* of live bytes, between threads */
+    int64_t step;                         /* how far live bytes may go between threads */
     uint8_t nearest[ENGINE_CODES];        /* allocator_nearest of each call */
     _Atomic int64_t live __attribute__((aligned(64)));
     _Atomic int64_t peak;
@@ -118,7 +120,7 @@ struct engine {
     _Atomic uint64_t bound
         __attribute__((aligned(64))); /* end of the stage: no place at or behind */
     _Atomic uint64_t done;            /* records, of threads that have reported them */
-    uint32_t stage;                   /* of the one who opens the next */
+    uint32_t stage;                   /* the stage that the one who opens the next has reached */
     _Atomic uint32_t begun;           /* threads that have executed a record */
     _Atomic uint32_t go __attribute__((aligned(64)));
     _Atomic uint32_t finished, end;

@@ -93,7 +93,7 @@ static inline __attribute__((always_inline)) void watch_switches(struct engine_s
         *s->rseq_cs = (uint64_t)(uintptr_t)&never;
 }
 
-/* Whether the thread was switched out since watch_switches and did not itself wait. */
+/* True if the thread was switched out since watch_switches and did not itself wait. */
 static inline __attribute__((always_inline)) bool was_preempted(struct engine_seat *s)
 {
     if (__builtin_expect(!s->rseq_cs || *s->rseq_cs != 0, 1))
@@ -156,7 +156,7 @@ static __attribute__((noinline)) void draw(struct engine_seat *s)
     s->countdown = 1 + (uint32_t)(x % (2 * SAMPLE_EVERY - 1));
 }
 
-/* Whether this call is timed. */
+/* True if this call is timed. */
 static inline __attribute__((always_inline)) bool timed(struct engine_seat *s, const unsigned mode)
 {
     if (mode & TIMED)
@@ -229,7 +229,7 @@ static __attribute__((noinline)) void touch(const struct engine_seat *s, uint8_t
         *(volatile uint8_t *)(p + at) = 1;
 }
 
-/* What a call asks for, in the words of another function that stands in for it. False: the call
+/* Puts a call's request in the words of another function that stands in for it. False: the call
  * itself would have failed. */
 static bool put_otherwise(unsigned code, uint64_t *alignment, uint64_t *size)
 {

@@ -36,7 +36,7 @@ struct execute_call {
     uint64_t record, thread; /* its number among the thread's records, the thread's: from 1 */
 };
 
-/* What the calling thread was doing when a signal interrupted it. False: it was not in a record.
+/* The call that a signal interrupted in the calling thread. False: it was not in a record.
  * For a signal handler. */
 bool execute_under_way(struct execute_call *call);
 

@@ -197,7 +197,7 @@ static void print_call_figures(const struct engine *e, double cycles_per_ns, int
     printf("}");
 }
 
-/* Of all calls; with a sample, each function's mean times its count. */
+/* Cycles of all calls; with a sample, each function's mean times its count. */
 static double call_cycles(const struct engine *e)
 {
     static struct engine_times t;

@@ -94,7 +94,7 @@ static long raw(long number, long a, long b, long c, long d)
     return arch_syscall(number, a, b, c, d, 0, 0);
 }
 
-/* Whether it is still needed: the replay may have died before the signal was ordered. */
+/* True if it is still needed: the replay may have died before the signal was ordered. */
 static bool replay_goes_on(const struct measure *m)
 {
     return !atomic_load(&m->stop) && raw(SYS_getppid, 0, 0, 0, 0) == m->replay;

@@ -31,7 +31,7 @@ struct measure {
     uint64_t start_ns, interval_ns, trim_every_ns;
     struct measure_point start, end, peak;                   /* peak: each field's largest */
     uint64_t minor_faults, major_faults, user_ns, system_ns; /* from start to end */
-    uint64_t peak_before;                                    /* of VmSize, before the start */
+    uint64_t peak_before;                                    /* VmSize before the start */
     uint32_t points;
     struct measure_point point[MEASURE_POINTS];
     int64_t (*ideal)(const void *arg); /* live bytes now */

@@ -19,7 +19,7 @@ struct chunk_of {
 
 struct list {
     void *free;     /* each holds the next */
-    uint8_t *fresh; /* of the newest chunk: not given out yet */
+    uint8_t *fresh; /* the part of the newest chunk that is not given out yet */
     size_t fresh_blocks;
 };
 

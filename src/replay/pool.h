@@ -24,6 +24,6 @@ void *pools_allocate(struct pools *p, unsigned pool, size_t size_bytes);
 
 /* Bytes of the block's class; 0: it is of no pool. */
 size_t pools_usable(const struct pools *p, const void *block);
-void pools_free(struct pools *p, void *block); /* of a pool */
+void pools_free(struct pools *p, void *block); /* block: a pool's */
 
 #endif

@@ -31,7 +31,7 @@ struct replay_request {
 
 struct replay_started {
     pid_t pid;
-    int out, said; /* what it prints, and its stderr */
+    int out, said; /* its stdout, and its stderr */
     char library[PATH_MAX];
 };
 
@@ -42,7 +42,7 @@ extern const char *const replay_allocators[];
  * package when it is not installed. */
 int replay_find_allocator(const char *alloc, char path[PATH_MAX], struct error *err);
 
-/* Whether a setting is one: -1 with *err (ERROR_USAGE) else. */
+/* True if a setting is one: -1 with *err (ERROR_USAGE) else. */
 int replay_check_setting(const char *setting, struct error *err);
 
 /* Starts a replay; several may be under way. -1 with *err: then there is nothing to finish. */

@@ -12,7 +12,7 @@
 
 #define SLACK_SHARE 64u /* the peak may be passed by one part in this */
 
-struct rise { /* of a thread in the current stage */
+struct rise { /* a thread's rise in the current stage */
     int64_t sum, most;
     uint32_t stage;
 };

@@ -13,7 +13,7 @@ struct frame_texts { /* all zero at first, but for `table` */
     size_t room;
     /* With a table of frames: a frame stands in it once, in the order of first use. */
     bool table;
-    struct buffer order; /* of uint32_t: the ids in the table */
+    struct buffer order; /* the ids in the table, uint32_t each */
     uint32_t *place;     /* [id], in the table; set where start[id] is; [room] */
 };
 

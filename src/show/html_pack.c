@@ -8,9 +8,9 @@
 #include "base/buffer.h"
 #include "base/pieces.h"
 
-#define ELEMENT_BYTES 80 /* of the element around a block, about */
+#define ELEMENT_BYTES 80 /* about the size of the element around a block */
 
-#define PIECE_BYTES ((size_t)256 << 10) /* of a text: they grow by a thousandth */
+#define PIECE_BYTES ((size_t)256 << 10) /* pieces of a text: they grow by a thousandth */
 #define BACK_BYTES  ((size_t)32 << 10)  /* that deflate looks back */
 #define FLUSH_BYTES 64u                 /* more than deflateBound: for the end of a piece */
 
@@ -26,13 +26,13 @@ struct place {
     bool made, bad;
     unsigned char *out; /* [room] */
     size_t room, out_bytes;
-    uLong sum; /* of the text of the piece */
+    uLong sum; /* the sum of the text of the piece */
 };
 
 struct packing {
     const unsigned char *text;
     size_t text_bytes;
-    uint64_t count; /* of pieces; 1 at least */
+    uint64_t count; /* the count of pieces; 1 at least */
     struct place *places;
     unsigned place_count;
 };

@@ -11,7 +11,7 @@
 struct html_block {
     unsigned char *data; /* zlib stream */
     size_t data_bytes;
-    size_t page_bytes; /* what it takes on the page */
+    size_t page_bytes; /* its size on the page */
 };
 
 /* Packs a text. helpers: threads that work at it beside the caller's, HTML_PACK_HELPERS at most;
@@ -19,7 +19,7 @@ struct html_block {
 #define HTML_PACK_HELPERS 15u
 int html_block_pack(struct html_block *block, const char *text, size_t text_bytes, unsigned helpers,
                     struct error *err);
-/* What so many packed bytes take on the page. */
+/* The size on the page of so many packed bytes. */
 size_t html_block_takes(size_t data_bytes);
 /* One that was packed before. False without memory. */
 bool html_block_copy(struct html_block *block, const void *data, size_t data_bytes);

@@ -256,7 +256,7 @@ static void append_where(struct buffer *b, const struct name_frame *f, const cha
 
 void page_frame(const struct page *p, struct buffer *b, const struct name_frame *f, size_t room)
 {
-    enum { LEAST = 24 }; /* of a name */
+    enum { LEAST = 24 }; /* the least room for a name */
     struct buffer where = {0};
     const char *slash = f->place ? strrchr(f->place, '/') : NULL;
     if (f->cut) {

@@ -18,7 +18,7 @@ struct page {
     bool numbers; /* no bars */
 };
 
-#define PAGE_BOLD  "\033[1m" /* what bold text begins and ends with */
+#define PAGE_BOLD  "\033[1m" /* the beginning and the end of bold text */
 #define PAGE_PLAIN "\033[0m"
 
 /* A heading, with an empty line before it; the text is printed as given. */

@@ -31,7 +31,7 @@ int output_close(struct output *o, bool keep, struct error *err);
 /* For reports that come one by one, at their own path: appended to the file there, or in its
  * place. Closed by fclose(). NULL with *err. */
 FILE *output_stream(const char *path, bool append, struct error *err);
-/* Whether to write to `path` would be to write over the file `other`. */
+/* True to write to `path` would be to write over the file `other`. */
 bool output_is(const char *path, const char *other);
 
 #endif

@@ -61,7 +61,7 @@ static size_t normal_left_out(double mean, double deviation)
     return c > 0 ? (size_t)c : 0;
 }
 
-/* Of the signed ranks' sum of n differences. */
+/* The number of values that the signed ranks' sum of n differences can have. */
 static size_t signed_ranks(size_t n)
 {
     double pairs = (double)n * (double)(n + 1);
@@ -77,7 +77,8 @@ static size_t signed_ranks(size_t n)
     return left_out(p, most + 1);
 }
 
-/* Of the number of pairs (x, y) with x < y, of n and m measurements. */
+/* The number of values that the number of pairs (x, y) with x < y can have, for n and m
+ * measurements. */
 static size_t pair_counts(size_t n, size_t m)
 {
     double all = (double)n * (double)m;

@@ -34,14 +34,14 @@ struct stats_ratio stats_paired(const double *x, const double *y, size_t n);
 struct stats_ratio stats_unpaired(const double *x, size_t n, const double *y, size_t m);
 
 struct stats_difference {
-    double difference, low, high; /* of the means; low and high only when known */
+    double difference, low, high; /* the difference of the means; low and high only when known */
     bool known;                   /* both sides have two measurements or more */
     bool differs;                 /* the interval excludes 0 */
 };
 /* The mean of y less that of x, which may hold any numbers; neither is empty. Welch's interval. */
 struct stats_difference stats_difference(const double *x, size_t n, const double *y, size_t m);
 
-struct stats_moments { /* of count measurements; variance: its estimate, 0 for one */
+struct stats_moments { /* moments of count measurements; variance: its estimate, 0 for one */
     size_t count;
     double mean, variance;
 };

@@ -210,7 +210,7 @@ static int64_t scaled(const struct running *r, uint64_t factor)
     return (int64_t)(factor * (uint64_t)r->cie->data_align);
 }
 
-/* What the CFA is. False: the instruction is none of these. */
+/* Sets the CFA. False: the instruction is none of these. */
 static bool step_cfa(struct running *r, uint64_t op, struct in *in)
 {
     struct state *s = &r->state;
@@ -455,7 +455,7 @@ void callframes_begin(struct callframes *c, const uint8_t *bytes, size_t count, 
                              .cie = {.at = SIZE_MAX}};
 }
 
-/* What the psABI says before any instruction. */
+/* The psABI's state before any instruction. */
 static const struct state standard = {.cfa_register = REGISTER_SP,
                                       .cfa_offset = 8,
                                       .bp = {.how = HOW_SAME},

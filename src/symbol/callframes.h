@@ -22,14 +22,14 @@ struct callframes_cie {
 };
 
 struct callframes {
-    const uint8_t *bytes; /* of .eh_frame, or from somewhere in it on; the caller's */
+    const uint8_t *bytes; /* the bytes of .eh_frame, or from somewhere in it on; the caller's */
     size_t count;
-    uint64_t address;          /* of the first byte */
+    uint64_t address;          /* the address of the first byte */
     uint64_t effort;           /* bytes of instructions that may be looked at still */
     struct callframes_cie cie; /* the last; at: SIZE_MAX at first */
 };
 
-/* Of so many bytes at an address. */
+/* Begins with so many bytes at an address. */
 void callframes_begin(struct callframes *c, const uint8_t *bytes, size_t count, uint64_t address);
 
 /* From this address on the rule is so. row->offset is not set. */

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* Of the regular file that is open at fd and has so many bytes: of all of them up to 8 MiB, of a
+/* For the regular file that is open at fd and has so many bytes: of all of them up to 8 MiB, of a
  * longer file of 128 pieces of 64 KiB, the first and the last among them. 0: it could not be read.
  * Files that differ in those bytes have the same sum once in 2^64 times, but for those that are
  * made to have it. */

@@ -12,7 +12,7 @@
 
 struct declared {
     uint64_t address; /* in the ELF file */
-    const char *file; /* of the source; "" when not known */
+    const char *file; /* the source file; "" when not known */
     const char *type; /* as in the source, shortened; "" when not known */
     unsigned line;    /* 0 when not known */
 };

@@ -102,7 +102,7 @@ static uint32_t tree_cost(struct graph *g, const void *child)
     return g->cost[i];
 }
 
-/* Whether a name with packs is small enough to be searched for them. */
+/* True if a name with packs is small enough to be searched for them. */
 static bool packs_are_bounded(const char *name, size_t length, int options)
 {
     enum { FEW = 24 }; /* substitutions and parameters, which all end with an underscore */

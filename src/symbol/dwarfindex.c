@@ -39,7 +39,7 @@ struct scope {
 };
 
 struct unit {
-    Dwarf_Off die;       /* of the unit, in .debug_info */
+    Dwarf_Off die;       /* the die of the unit, in .debug_info */
     uint64_t size_bytes; /* no walk in the unit takes more steps than it has bytes */
     bool scanned, scanned_deep, lines_read, scopes_read;
     struct interval_map map; /* value: index into function */
@@ -532,7 +532,7 @@ static void find_line(struct dwarf_index *x, struct unit *u, Dwarf_Die *skeleton
     if (!u->lines_read) {
         u->lines_read = true;
         if (dwarf_getsrclines(skeleton, &lines, &count) == 0)
-            x->size_bytes += count * 64; /* what libdw holds of them */
+            x->size_bytes += count * 64; /* libdw's memory for them */
     }
     Dwarf_Line *at = dwarf_getsrc_die(skeleton, address);
     if (!at)

@@ -28,8 +28,8 @@ struct dwarf_frame {
 struct dwarf_answer {
     struct dwarf_frame frame[DWARF_FRAMES_MAX]; /* innermost first; all but the last inlined */
     size_t frames;  /* 0: no function is known; frame[0] still holds file and line, if known */
-    uint64_t start; /* of the piece of the outermost function that holds the address */
-    const char *directory; /* of the compilation, NULL when unknown */
+    uint64_t start; /* the start of the piece of the outermost function that holds the address */
+    const char *directory; /* the directory of the compilation, NULL when unknown */
     bool scoped;           /* the unit's language puts functions into scopes (C++, D, Rust) */
     char text[DWARF_SCOPED_NAMES_BYTES]; /* where names with scopes are put together */
     size_t text_bytes;

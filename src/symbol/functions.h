@@ -29,8 +29,8 @@ struct functions {
 };
 
 enum functions_which {
-    FUNCTIONS_EXPORTED = 1, /* of .dynsym */
-    FUNCTIONS_LOCAL = 2,    /* of .symtab, of the file itself or of its separate debug file */
+    FUNCTIONS_EXPORTED = 1, /* from .dynsym */
+    FUNCTIONS_LOCAL = 2,    /* from .symtab of the file itself or of its separate debug file */
     FUNCTIONS_DATA = 4,     /* variables, too */
     FUNCTIONS_ALONE = 8     /* no other file is looked for */
 };

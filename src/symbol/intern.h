@@ -14,7 +14,7 @@ struct intern {
     struct intern_block *block; /* the newest of a list of blocks */
     const char **slot;          /* open addressing, a power of two */
     size_t slots, used;
-    size_t size_bytes; /* of all blocks and the table */
+    size_t size_bytes; /* the size of all blocks and the table */
 };
 
 /* The one copy of text, or NULL when out of memory (or text is NULL). */

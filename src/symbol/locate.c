@@ -255,7 +255,7 @@ static int take_from_id_dirs(struct locate *l, const uint8_t *id, size_t id_byte
 
 /* ------------------------------------------------------------------ the module's own file */
 
-/* Whether the file is the one of the recording, which has no build-id. */
+/* True if the file is the one of the recording, which has no build-id. */
 static bool is_unchanged(int fd, const char *path, const struct symbol_module *m,
                          struct locate_notes *notes)
 {
@@ -314,8 +314,8 @@ static int take_located_module(const char *path, const struct symbol_module *m, 
     return take_located(fd, path, out, notes);
 }
 
-/* Of a process that still has the module mapped, the kernel has the file, also when its path leads
- * to another by now, or nowhere. The process may be another one: it has to be proved.
+/* Takes the file of a process that still has the module mapped: the kernel has it, also when its
+ * path leads to another by now, or nowhere. The process may be another one: it has to be proved.
  * `path`: of the module, which *out gets. */
 static int take_from_process(uint32_t pid, const char *path, const struct symbol_module *m,
                              struct located *out)

@@ -29,7 +29,7 @@ struct locate {
     void *debuginfod_client;
 };
 
-/* What went wrong, for the user; parts joined by "; ". Silently cut at the end of the room. */
+/* Problems, for the user; parts joined by "; ". Silently cut at the end of the room. */
 struct locate_notes {
     char text[1024];
 };
@@ -58,7 +58,7 @@ int locate_module(struct locate *l, const struct symbol_module *m, uint32_t pid,
 int locate_debug(struct locate *l, Elf *elf, const char *path, struct located *out,
                  struct locate_notes *notes);
 
-/* Whether the .gnu_debugaltlink section of the file at `path` names `name`. */
+/* True if the .gnu_debugaltlink section of the file at `path` names `name`. */
 bool locate_is_alternate(const char *path, const char *name);
 
 /* Finds the file that the .gnu_debugaltlink section of the debug file at `path` names. */

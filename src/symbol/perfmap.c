@@ -85,7 +85,7 @@ static int compare_code_starts(const void *a, const void *b)
     return x->name < y->name ? -1 : x->name > y->name;
 }
 
-/* Of the lines for one start only the last counts: the code there was replaced. */
+/* For the lines for one start only the last counts: the code there was replaced. */
 static int index_entries(struct perfmap *map)
 {
     if (map->entries)

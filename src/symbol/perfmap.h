@@ -26,7 +26,7 @@ struct perfmap {
     } * entry;
     size_t entries, room, bad_lines;
     bool cut;
-    uint64_t file_bytes, file_mtime_ns; /* of the file, when it was read */
+    uint64_t file_bytes, file_mtime_ns; /* the file's when it was read */
     uint64_t read_at_ns, read_ns;       /* when that was, and what it took of a processor */
 };
 

@@ -24,12 +24,12 @@ int program_open(const char *path, struct error *err);
  * 65,536 sections. */
 int program_to_map(int fd, struct error *err);
 
-/* Whether the bytes of what program_to_map returned come from another user. By itself libdw opens
+/* True if the bytes of what program_to_map returned come from another user. By itself libdw opens
  * files that debug information names, any file by its path: split units (.dwo), and the shared file
  * of dwz. Another user's debug information may not have it do so. */
 bool program_is_of_another(int fd);
 
-/* Whether using this debug information has libdw open the shared file that it names, if the reader
+/* True if using this debug information has libdw open the shared file that it names, if the reader
  * gives it none. Split units are opened only for readers that ask for them. */
 bool program_leads_elsewhere(Dwarf *dwarf);
 

@@ -7,10 +7,10 @@
 enum {
     BINDER_MAX = 1000,          /* lifetimes that a type is for */
     DEPTH_MAX = 1200,           /* libiberty ends at 1024 */
-    STEPS_MAX = 2 * 1000 * 1000 /* of reading, from all places together */
+    STEPS_MAX = 2 * 1000 * 1000 /* steps of reading, from all places together */
 };
 
-/* What may stand at a place, and where a back reference leads to it. */
+/* The grammar of a place; back references lead to places of one grammar. */
 enum grammar { PATH, TYPE, CONSTANT, GRAMMARS };
 
 struct name {
@@ -256,7 +256,7 @@ bool rust_work_is_bounded(const char *name, size_t length_bytes)
 {
     static void (*const read[GRAMMARS])(struct name *) = {read_path, read_type, read_constant};
     struct name n = {.text = name + 2, .length = length_bytes - 2};
-    const char *suffix = memchr(n.text, '.', n.length); /* of the linker's */
+    const char *suffix = memchr(n.text, '.', n.length); /* a suffix of the linker's */
     if (suffix)
         n.length = (size_t)(suffix - n.text);
     n.seen = calloc(n.length + 1, 1);

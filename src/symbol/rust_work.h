@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether no binder of the name (of version 0, "_R...", NUL-terminated, length_bytes long) is
+/* True if no binder of the name (of version 0, "_R...", NUL-terminated, length_bytes long) is
  * larger than any compiler makes. Names that are none are not bounded either. Follows the
  * name as libiberty does, back references included, in time about length_bytes squared at most. */
 bool rust_work_is_bounded(const char *name, size_t length_bytes);

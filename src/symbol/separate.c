@@ -80,7 +80,7 @@ int separate_open(int fd, const char *path, const uint8_t *id, size_t id_bytes,
     if (id_bytes < 2 || id_bytes > ID_BYTES_MAX)
         return -1;
     s.rule.user = geteuid();
-    /* Of a copy in memory the owner is ours: ask the file at its place. */
+    /* For a copy in memory the owner is ours: ask the file at its place. */
     const struct trust_rule anyone = {
         .what = "the stripped file", .owners = TRUST_ANYBODY, .follow = true};
     int place = trust_open(AT_FDCWD, path, TRUST_READ, &anyone, &ignored);

@@ -74,7 +74,7 @@ static void cut_to(struct buffer *b, size_t size_bytes)
     b->data[size_bytes] = '\0';
 }
 
-/* What may follow the parameters of a function. */
+/* True if only qualifiers follow, as behind the parameters of a function. */
 static bool only_qualifiers(const char *s)
 {
     static const char *const known[] = {" const", " volatile", " &&", " &", " noexcept", NULL};
@@ -139,7 +139,7 @@ void spelling_path(const char *text, struct buffer *path)
         const char c = text[from];
         if (depth || (w.depth && c != '{' && c != '('))
             continue;
-        if (c == '!' && text[w.at] == '(') /* of D */
+        if (c == '!' && text[w.at] == '(') /* a template of D */
             continue;
         if (w.depth) { /* a lambda or the unnamed namespace, as a whole */
             const bool keep = c == '{' || !strncmp(text + from, "(anonymous namespace)", 21);
@@ -167,7 +167,7 @@ static bool text_begins_with(const char *text, const char *with)
     return !strncmp(text, with, strlen(with));
 }
 
-/* Whether argument i is `name<what>`. */
+/* True if argument i is `name<what>`. */
 static bool argument_is_of(const struct buffer *argument, const char *name, const char *what)
 {
     const char *t = buffer_text(argument);
@@ -176,7 +176,7 @@ static bool argument_is_of(const struct buffer *argument, const char *name, cons
            !strcmp(t + n + 1 + m, ">");
 }
 
-/* Whether a standard template has this last argument by default: those before it are given. */
+/* True if a standard template has this last argument by default: those before it are given. */
 static bool is_default(const char *template, const struct buffer *argument, size_t i)
 {
     static const char *const of_first[] = {
@@ -241,7 +241,7 @@ static void alias_of(const char *template, const char *character, struct buffer 
         "ofstream",  "fstream",       "ios",           "regex",        NULL};
     static const struct {
         const char *character, *prefix;
-        size_t first; /* of the list, how many have it */
+        size_t first; /* how many have the first of the list */
     } kinds[] = {{"char", "", 16},
                  {"wchar_t", "w", 16},
                  {"char8_t", "u8", 2},
@@ -416,7 +416,7 @@ static void outline(const char *text, size_t from, size_t end, unsigned depth, b
                     const char *dots, struct buffer *out)
 {
     struct walk w = {.text = text, .at = from};
-    unsigned angles = 0; /* of the brackets that are open */
+    unsigned angles = 0; /* how many brackets are open */
     bool silent = false;
     while (w.at < end) {
         const size_t here = w.at;

@@ -18,11 +18,11 @@ struct symbol_module {
     const char *path;        /* as it was in the traced program; may not exist here */
     const uint8_t *build_id; /* NULL when the module has none */
     size_t build_id_bytes;
-    uint64_t file_bytes, file_mtime_ns; /* of a file without a build-id, when it was mapped; 0: not
-                                           known */
-    uint64_t file_sum;                  /* of that file (contents.h); 0: not known */
-    uint64_t start, end;                /* addresses in the traced program */
-    uint64_t bias;                      /* address in the program minus address in the ELF file */
+    uint64_t file_bytes,
+        file_mtime_ns;   /* a file's without a build-id, when it was mapped; 0: not known */
+    uint64_t file_sum;   /* the sum of that file (contents.h); 0: not known */
+    uint64_t start, end; /* addresses in the traced program */
+    uint64_t bias;       /* address in the program minus address in the ELF file */
 };
 
 /* One function at an address. Strings belong to the struct symbols and live as long as it. */
@@ -32,7 +32,7 @@ struct symbol_frame {
     unsigned line;        /* 0 when unknown */
     const char *module;   /* basename of the module, "[jit]", "[python]", "[vdso]", or NULL */
     bool inlined;         /* inlined into the next frame of the result */
-    uint64_t offset;      /* of the address from the function's start; 0 for inlined ones */
+    uint64_t offset; /* the offset of the address from the function's start; 0 for inlined ones */
 };
 
 /* Modules of functions that an interpreter names in /tmp/perf-PID.map; of others it is "[jit]". */

@@ -60,11 +60,12 @@ struct module {
 
 /* A cached answer. */
 struct answer {
-    uint64_t address; /* of the ELF file; in the process for JIT code */
+    uint64_t address; /* the address of the ELF file; in the process for JIT code */
     uint32_t module;  /* index; for JIT code the process id with JIT set */
     uint32_t count;   /* 0: the slot is empty */
     struct symbol_frame *frame;
-    uint64_t start; /* of the outermost function, in the same space; UINT64_MAX: unknown */
+    uint64_t
+        start; /* the start of the outermost function, in the same space; UINT64_MAX: unknown */
 };
 
 #define JIT (1u << 31)
@@ -76,7 +77,7 @@ struct jit {
 };
 
 struct symbols {
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* guards all that follows */
     struct locate locate;
     bool no_inline;
     struct intern strings;

@@ -15,7 +15,7 @@ enum unwind_rule {
 };
 
 struct unwind_row {
-    uint64_t offset; /* of the first instruction, in the file */
+    uint64_t offset; /* the offset of the first instruction, in the file */
     int32_t cfa_offset;
     int32_t bp_offset; /* bytes from the CFA to the saved rbp; 0: rbp is as the caller had it */
     enum unwind_rule rule;

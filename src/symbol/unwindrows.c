@@ -20,7 +20,7 @@
 enum {
     SEGMENTS_MAX = 32,
     PROGRAMS_MAX = 256,
-    TABLE_BYTES_MOST = 256 << 20, /* of each table */
+    TABLE_BYTES_MOST = 256 << 20, /* the most of each table */
     FUNCTIONS_MOST = 1 << 23,
     ROWS_MOST = 1 << 24
 };
@@ -35,7 +35,7 @@ struct function {
 
 struct reading {
     int fd;
-    struct segment segment[SEGMENTS_MAX], data[SEGMENTS_MAX]; /* of code; all */
+    struct segment segment[SEGMENTS_MAX], data[SEGMENTS_MAX]; /* segments of code; all */
     size_t segments, datas;
     struct function *function;
     size_t functions, function_room;

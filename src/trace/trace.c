@@ -31,7 +31,7 @@ struct trace {
     size_t keep_count, keep_cap;
 };
 
-/* Of a part of the index: it is read, or made. */
+/* For a part of the index: it is read, or made. */
 struct trace_kept {
     struct kept_reading reading;
     struct kept_making making;
@@ -110,7 +110,7 @@ static int place_to_seal(struct trust_place *place, const char *path, int fd, co
     return -1;
 }
 
-/* Whether an index may be put into the sealed file. */
+/* True if an index may be put into the sealed file. */
 static bool may_take_index(const char *path, int fd)
 {
     struct trust_place place;
@@ -159,7 +159,7 @@ done:
     return out;
 }
 
-/* Whether a file begins as a recording does: then it is damaged, not of another kind. */
+/* True if a file begins as a recording does: then it is damaged, not of another kind. */
 static bool begins_as_recording(int fd)
 {
     uint32_t magic;

@@ -28,7 +28,7 @@ struct trust_place; /* trust/place.h */
 
 #define TRACE_NO_SLOT UINT32_MAX
 
-/* What an event does to the live blocks; decided once, by the sealer. */
+/* The effect of an event on the live blocks; decided once, by the sealer. */
 enum trace_kind {
     TRACE_ALLOC = 0,     /* a block begins: slot valid */
     TRACE_FREE = 1,      /* the block in `slot` ends */
@@ -53,9 +53,9 @@ enum trace_column {
     TRACE_COL_ARGUMENT = 128,
     TRACE_COL_ALL = 255,
     TRACE_COL_OTHER_ADDRESS = 256, /* cheap: address[] holds for OTHER and FREE_UNKNOWN only */
-    /* Of the columns size, stack, usable and address that are asked for, begun_size and so on have
-     * those of the ALLOC events alone, one behind the other. Cheaper: size[] and so on then hold
-     * for OTHER and FREE_UNKNOWN only. */
+    /* begun_size and so on have the columns size, stack, usable and address of the ALLOC events
+     * alone, as far as they are asked for, one behind the other. Cheaper: size[] and so on then
+     * hold for OTHER and FREE_UNKNOWN only. */
     TRACE_COL_BEGUN = 512
 };
 
@@ -99,7 +99,7 @@ struct trace_module {
     const char *path;
     const uint8_t *build_id;
     size_t build_id_bytes;
-    uint64_t file_bytes, file_mtime_ns; /* of a file without a build-id; 0: not known */
+    uint64_t file_bytes, file_mtime_ns; /* a file's without a build-id; 0: not known */
     uint64_t file_sum;                  /* over its contents (symbol/contents.h); 0: not known */
     uint64_t start, end, bias;
     uint64_t loaded_ns, gone_ns; /* gone_ns UINT64_MAX while mapped */
@@ -126,7 +126,7 @@ struct trace_event_note { /* mark or control, in time order */
     uint64_t time_ns;
     uint32_t thread;   /* UINT32_MAX: from outside */
     uint8_t control;   /* enum mlw_control; 0: a mark */
-    const char *label; /* of a mark */
+    const char *label; /* the label of a mark */
 };
 
 /* Records of the kernel (`mallow record --with`), in time order. Times may be a little before the
@@ -134,14 +134,15 @@ struct trace_event_note { /* mark or control, in time order */
 struct trace_fault {
     uint64_t time_ns, address;
     uint32_t tid;
-    uint32_t stack; /* of the call that made the block or mapping which was hit; 0: none */
-    uint8_t what;   /* enum mlw_access, and MLW_FAULT_MAJOR */
-    uint8_t place;  /* enum mlw_place */
+    uint32_t
+        stack;     /* the stack of the call that made the block or mapping which was hit; 0: none */
+    uint8_t what;  /* enum mlw_access, and MLW_FAULT_MAJOR */
+    uint8_t place; /* enum mlw_place */
 };
 struct trace_level { /* resident bytes, exactly; swapped ones are not resident */
     uint64_t time_ns, file, anonymous, swapped, shared;
 };
-struct trace_moment { /* of other kinds */
+struct trace_moment { /* a moment of another kind */
     uint64_t time_ns;
     uint32_t tid;
     uint8_t kind; /* enum mlw_kernel_kind */
@@ -162,21 +163,21 @@ struct trace_image {
     uint64_t inherited;
     const char *const *command; /* NULL-terminated */
     const char *exe;
-    const char *const *title; /* what the command was when it was last seen, NULL-terminated; NULL:
+    const char *const *title; /* the command when it was last seen, NULL-terminated; NULL:
                                  the same, or not known */
     const char *comm;         /* the kernel's name of it, then; NULL: not known */
     const char *allocator;
     const char *const *environment; /* NULL when not stored */
-    const char *const *settings;    /* of allocators, in its environment, maybe among others; NULL
-                                       when they are not known */
-    const char *const *notes;       /* NULL-terminated: limits of this recording, for the user */
-    uint32_t stack_mode;            /* enum mlw_stack_mode */
-    uint64_t start_ns, end_ns;      /* since the start of the whole recording */
-    uint32_t end_how;               /* enum mlw_end_how */
-    uint32_t end_status;            /* as of waitpid */
-    bool complete;                  /* ended by itself (exit, exec), and all that it did is here */
-    uint64_t events;                /* in batches, inherited and inferred ones included */
-    uint64_t calls;                 /* API calls: what `events` of report counts */
+    const char *const *settings; /* settings of allocators in its environment, maybe among others;
+                                    NULL when they are not known */
+    const char *const *notes;    /* NULL-terminated: limits of this recording, for the user */
+    uint32_t stack_mode;         /* enum mlw_stack_mode */
+    uint64_t start_ns, end_ns;   /* since the start of the whole recording */
+    uint32_t end_how;            /* enum mlw_end_how */
+    uint32_t end_status;         /* as of waitpid */
+    bool complete;               /* ended by itself (exit, exec), and all that it did is here */
+    uint64_t events;             /* in batches, inherited and inferred ones included */
+    uint64_t calls;              /* API calls: what `events` of report counts */
     uint64_t lost_calls;
     bool attached;                        /* it ran before its recording began: releases of unknown
                                              addresses are of blocks from before */
@@ -207,7 +208,7 @@ static inline uint32_t trace_caller(const struct trace_image *image, uint32_t no
     return node && node <= image->stacks ? image->nodes[node].parent : 0;
 }
 
-/* What stands at a node, 1..image->stacks. */
+/* The content of a node, 1..image->stacks. */
 static inline const struct trace_frame_node *trace_node(const struct trace_image *image,
                                                         uint32_t node)
 {
@@ -215,7 +216,7 @@ static inline const struct trace_frame_node *trace_node(const struct trace_image
 }
 
 struct trace_info {
-    uint64_t file_bytes;    /* of the file as found */
+    uint64_t file_bytes;    /* the size of the file as found */
     bool sealed;            /* as found */
     bool torn;              /* sealed, and its end is not there: nor is, perhaps, more */
     uint64_t damaged_bytes; /* skipped: torn or corrupt */
@@ -225,7 +226,7 @@ struct trace_info {
     const char *host;
     const char *tool;
     uint32_t kernel_kinds;       /* a bit (1 << enum mlw_kernel_kind) for each kind recorded */
-    uint64_t lost_kernel_events; /* of all processes */
+    uint64_t lost_kernel_events; /* events of the kernel that all processes lost */
     struct mlw_limits limits;    /* all 0 in recordings that do not say it */
     uint32_t image_count;
     const struct trace_image *images; /* by start_ns */
@@ -270,7 +271,7 @@ struct trace_cursor *trace_cursor_open_columns(struct trace *t, uint32_t image, 
 int trace_cursor_next(struct trace_cursor *c, struct trace_batch *batch, struct error *err);
 void trace_cursor_close(struct trace_cursor *c);
 
-/* Whether an image has so many events, or so many threads were asked for, that reading it has work
+/* True if an image has so many events, or so many threads were asked for, that reading it has work
  * for more than one. */
 bool trace_wants_threads(const struct trace *t, uint32_t image);
 /* Takes threads that may work beside the caller's, so that no cursor has them, until they are given
@@ -310,7 +311,7 @@ bool trace_kept_table(struct trace_kept *k, unsigned first, unsigned columns, si
 const uint8_t *trace_kept_bytes(struct trace_kept *k, unsigned column);
 void trace_kept_close(struct trace_kept *k); /* NULL is fine */
 
-/* Whether something may be kept: the options want it, and the recording is whole and large. */
+/* True if something may be kept: the options want it, and the recording is whole and large. */
 bool trace_keeps(const struct trace *t);
 /* A new part. NULL: it could not be written: the file or its size do not call for it, the recording
  * is damaged, or there is no memory. Of a trace, one thread at a time makes and keeps parts. */
@@ -331,7 +332,7 @@ struct trace_namer {
      * hold until the next call. is_return: as the flags of nodes say. */
     size_t (*name)(void *arg, const struct trace_module *m, uint64_t pc, bool is_return,
                    struct trace_name *names, size_t max);
-    /* Of a module whose file has no build-id: a sum over the file's contents when it ran; 0: not
+    /* For a module whose file has no build-id: a sum over the file's contents when it ran; 0: not
      * known. NULL: it never is. */
     uint64_t (*sum)(void *arg, const struct trace_module *m);
     void *arg;
@@ -373,7 +374,7 @@ int trace_draft_end(struct trace_draft *d, unsigned threads, struct trace_seal_r
                     struct error *err);
 void trace_draft_close(struct trace_draft *d); /* NULL is fine */
 
-/* Of a flight recorder (`mallow record --last`) whose file is open at `raw` for reading and
+/* For a flight recorder (`mallow record --last`) whose file is open at `raw` for reading and
  * appending: folds the rows of before a moment into what they led to (live blocks with their
  * stacks, sums by call site), and appends that. Buffers must have been written out since
  * `latest_clock`. Takes as long as reading those rows, and memory as sealing does: for a process of
@@ -385,7 +386,8 @@ struct trace_fold_how {
 };
 struct trace_fold_result {
     bool folded;          /* false: there was nothing to fold */
-    uint64_t needed_from; /* of the file: before, only the first chunks (FILE, SPACE) are needed */
+    uint64_t needed_from; /* offset in the file: before it only the first chunks (FILE, SPACE) are
+                             needed */
     uint64_t written_bytes, live_blocks;
 };
 int trace_fold(int raw, const struct trace_fold_how *how, struct trace_fold_result *result,

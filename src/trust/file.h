@@ -31,7 +31,7 @@ enum trust_owner {                    /* whose a file may be; bits */
 struct trust_rule {
     const char *what;    /* in messages: "the recording" */
     unsigned owners;     /* enum trust_owner; 0 means TRUST_CALLER */
-    uid_t user;          /* of TRUST_USER */
+    uid_t user;          /* the user for TRUST_USER */
     uint64_t most_bytes; /* 0: no bound */
     bool one_name;       /* no hard links: writes through this name reach no other file */
     bool follow;         /* the last component may be a symbolic link: for a path that the caller's
@@ -69,9 +69,9 @@ struct trust_identity {
     uid_t owner;
 };
 
-/* Of an open file. False: it cannot be asked. */
+/* Identifies an open file. False: it cannot be asked. */
 bool trust_identify(int fd, struct trust_identity *id);
-/* Whether the entry (not what a link there names) is this file. */
+/* True if the entry (not what a link there names) is this file. */
 bool trust_is(int dir, const char *name, const struct trust_identity *id);
 bool trust_same(const struct trust_identity *a, const struct trust_identity *b);
 
@@ -90,7 +90,7 @@ char *trust_read_whole(int fd, size_t most_bytes, size_t *bytes, struct error *e
 /* The same of a file that trust_open_any opens; *err names it. */
 char *trust_read_any(const char *path, size_t most_bytes, size_t *bytes, struct error *err);
 
-/* Whether a mapping of the file cannot fault: it is the caller's or root's own, or sealed against
+/* True if a mapping of the file cannot fault: it is the caller's or root's own, or sealed against
  * shrinking. */
 bool trust_may_map(int fd);
 

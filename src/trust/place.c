@@ -231,7 +231,7 @@ static int random_name(char name[NAME_MAX + 1], const char *base, const char *su
     return 0;
 }
 
-/* Whether this is a name that random_name makes of these. */
+/* True if this is a name that random_name makes of these. */
 static bool is_draft_name(const char *name, const char *base, const char *suffix)
 {
     char begin[NAME_MAX + 1];
@@ -443,7 +443,7 @@ int trust_unnamed_beside(const struct trust_place *p, struct error *err)
     return d.fd;
 }
 
-/* Whether what lies in the file system of this file takes memory. */
+/* True if what lies in the file system of this file takes memory. */
 static bool is_in_memory(int fd)
 {
     struct statfs fs;

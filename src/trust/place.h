@@ -36,7 +36,7 @@ int trust_place_of_own(struct trust_place *p, const char *path, int fd, struct e
 
 void trust_place_close(struct trust_place *p);
 
-/* Whether another user can put entries there: the directory is not the caller's or root's own, or
+/* True if another user can put entries there: the directory is not the caller's or root's own, or
  * group or others may write in it. */
 bool trust_place_is_shared(const struct trust_place *p);
 
@@ -58,7 +58,7 @@ int trust_output_at(const char *path, const char *doing, mode_t mode, struct err
  * (flock) says, which a draft holds until it is published or dropped. */
 struct trust_draft {
     int fd;                  /* to be written; open for reading as well */
-    const char *suffix;      /* of its name while it has one: ".sealing-" */
+    const char *suffix;      /* the suffix of its name while it has one: ".sealing-" */
     char name[NAME_MAX + 1]; /* "": it has none yet */
 };
 
@@ -86,7 +86,7 @@ int trust_descriptor(const char *path);
  * system's reason; a link of another user stays in the text as it is. -1. */
 int trust_unreachable(struct error *err, const char *doing, const char *path);
 
-/* Whether the path leads to no new file: to a descriptor that trust_descriptor knows, a pipe or a
+/* True if the path leads to no new file: to a descriptor that trust_descriptor knows, a pipe or a
  * device, which are written directly. *fd is then open for writing and the caller's, or -1 with
  * *err. */
 bool trust_direct(const char *path, int *fd, struct error *err);

@@ -149,7 +149,7 @@ bool trust_credentials_of(pid_t pid, pid_t tid, struct trust_credentials *c)
     return true;
 }
 
-/* Whether the descriptor is open for writing. */
+/* True if the descriptor is open for writing. */
 static bool is_for_writing(int infos, const char *name)
 {
     struct error ignored;
@@ -183,7 +183,7 @@ bool trust_process_writes(pid_t pid, const struct trust_identity *file)
     return found;
 }
 
-/* Whether the process maps the file: from this offset on, or NULL, anywhere. */
+/* True if the process maps the file: from this offset on, or NULL, anywhere. */
 static enum trust_maps look_at_maps(pid_t pid, const struct trust_identity *file,
                                     const uint64_t *offset)
 {

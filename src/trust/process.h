@@ -13,12 +13,12 @@
 #include "trust/file.h"
 
 struct trust_process {
-    pid_t pid;            /* as this process sees it */
-    pid_t inner_pid;      /* as it sees itself, in the innermost pid namespace */
-    unsigned levels;      /* of pid namespaces, from this process's own inwards; 1: the same */
-    bool leader_ended;    /* its first thread has ended: others may go on, or it is a zombie */
-    pid_t ppid;           /* as this process sees it; 0: not visible here */
-    uid_t uid[4];         /* real, effective, saved, of file access */
+    pid_t pid;         /* as this process sees it */
+    pid_t inner_pid;   /* as it sees itself, in the innermost pid namespace */
+    unsigned levels;   /* how many pid namespaces, from this process's own inwards; 1: the same */
+    bool leader_ended; /* its first thread has ended: others may go on, or it is a zombie */
+    pid_t ppid;        /* as this process sees it; 0: not visible here */
+    uid_t uid[4];      /* real, effective, saved, of file access */
     uint64_t start_ticks; /* since boot, in clock ticks: distinguishes processes of one id */
     uint64_t start_ns;    /* the same on CLOCK_MONOTONIC, to a clock tick */
 };
@@ -45,18 +45,18 @@ struct trust_credentials {
 /* The credentials of a thread of a process; false: it may do more, or is gone. */
 bool trust_credentials_of(pid_t pid, pid_t tid, struct trust_credentials *c);
 
-/* Whether a file of this owner may be the process's own: one of its users. */
+/* True if a file of this owner may be the process's own: one of its users. */
 bool trust_process_is_of(const struct trust_process *p, uid_t owner);
 
-/* Whether some thread of the process has this very file open for writing, so that writing to it on
+/* True if some thread of the process has this very file open for writing, so that writing to it on
  * the process's behalf does nothing that it could not do. False when that cannot be known. */
 bool trust_process_writes(pid_t pid, const struct trust_identity *file);
 
-/* Whether the process has this file mapped. True, too, when it lives and its maps may not be read.
+/* True if the process has this file mapped. True, too, when it lives and its maps may not be read.
  */
 bool trust_process_maps(pid_t pid, const struct trust_identity *file);
 
-/* Whether any other process has it mapped, as far as that can be seen: whatever ids it goes by.
+/* True if any other process has it mapped, as far as that can be seen: whatever ids it goes by.
  * True, too, when one in another pid namespace has maps that may not be read. Looks at all
  * processes. */
 bool trust_mapped_anywhere(const struct trust_identity *file);
@@ -67,7 +67,7 @@ enum trust_maps {
     TRUST_MAPS_OTHERS,  /* not this one */
     TRUST_MAPS_FILE
 };
-/* Whether a mapping of the process begins at this offset of the file. */
+/* True if a mapping of the process begins at this offset of the file. */
 enum trust_maps trust_process_maps_at(pid_t pid, const struct trust_identity *file,
                                       uint64_t offset);
 

@@ -28,8 +28,8 @@ enum {
 
 #define AGREE  0.01 /* points that differ by less are alike */
 #define STEADY 0.03 /* runs of a point that differ by less are enough */
-#define SIMPLE 0.02 /* what a change must be worth, of the scale of an objective */
-#define POLISH 0.7  /* of the budget; from here on simpler points are asked for first */
+#define SIMPLE 0.02 /* the least worth of a change, on the scale of an objective */
+#define POLISH 0.7  /* the share of the budget from which on simpler points are asked for first */
 
 struct tune_search {
     struct tune_space space;
@@ -117,7 +117,7 @@ static struct tune_point *find_point(const struct tune_search *s, const uint8_t 
     return NULL;
 }
 
-/* Whether some other point is as good as p in every objective that counts, or nearly so. */
+/* True if some other point is as good as p in every objective that counts, or nearly so. */
 static bool matched(const struct tune_search *s, const struct tune_point *p)
 {
     for (size_t i = 0; i < s->count; i++) {
@@ -177,7 +177,7 @@ void tune_search_tell(struct tune_search *s, const uint8_t *level, const double 
     }
 }
 
-/* Whether the point that was measured last must show once more what it is worth. */
+/* True if the point that was measured last must show once more what it is worth. */
 static bool races(const struct tune_search *s, const struct tune_point *p)
 {
     if (p->failed || p->runs >= TUNE_REPEATS || matched(s, p))
@@ -231,7 +231,7 @@ static void scalarise(struct tune_search *s)
     }
 }
 
-/* What the best is expected to be beaten by. */
+/* The margin by which a point is expected to beat the best. */
 static double improvement(const struct forest *f, const uint8_t *level, double best)
 {
     double mean, variance;
@@ -432,7 +432,7 @@ bool tune_search_ask(struct tune_search *s, double spent, uint8_t *level)
 /* The number of a value's box: values in one box count as equal; 1 is in the middle of box 0. */
 static double box(double value, double close) { return floor(log(value) / close + 0.5); }
 
-/* Whether a is to be shown instead of b. */
+/* True if a is to be shown instead of b. */
 static bool point_replaces(const struct tune_search *s, const struct tune_point *a,
                            const struct tune_point *b, double close)
 {

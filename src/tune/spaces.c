@@ -121,7 +121,7 @@ static const struct family *family_of(const char *name)
     return NULL;
 }
 
-/* Whether madvise or a setting can get transparent huge pages here. */
+/* True if madvise or a setting can get transparent huge pages here. */
 static bool huge_pages(void)
 {
     char text[128];
@@ -133,7 +133,7 @@ static bool huge_pages(void)
     return n > 0 && !strstr(text, "[never]");
 }
 
-/* What this machine and its libc have, and the workload: of enum need. */
+/* The needs that this machine, its libc and the workload meet: enum need. */
 static unsigned machine_has(unsigned threads)
 {
     const struct glibc_version *known = glibc_of(glibc_minor(gnu_get_libc_version()));

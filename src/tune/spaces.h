@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "tune/search.h"
 
-struct tune_setting { /* what a dimension is */
+struct tune_setting { /* a dimension */
     const char *name; /* glibc.malloc.arena_max, dirty_decay_ms, MIMALLOC_PAGE_RESET */
     const char *value[TUNE_LEVELS]; /* NULL: not set, the usual level */
 };

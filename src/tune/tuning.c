@@ -9,7 +9,7 @@
 
 enum {
     DEFAULT_EVERY = 6, /* runs of the search to one of the default */
-    ROUNDS_LEAST = 3   /* of the confirmation */
+    ROUNDS_LEAST = 3   /* the fewest rounds of the confirmation */
 };
 
 /* Among nearly best points the simplest wins. */
@@ -63,11 +63,12 @@ struct budget {
     uint64_t runs, ns;  /* 0: not limited by it */
     double searching;   /* the share of the runs that is for the search */
     uint64_t search_ns; /* and of the time */
-    uint64_t each_ns;   /* of the fastest run of the default */
+    uint64_t each_ns;   /* ns a call in the fastest run of the default */
     size_t winners;     /* how many can be confirmed */
 };
 
-/* Of the time the confirmation gets two fifths, or as much as the fewest rounds of one winner take.
+/* Keeps two fifths of the time for the confirmation, or as much as the fewest rounds of one winner
+ * take.
  */
 static void reserve_confirmation(struct budget *b)
 {
@@ -98,7 +99,8 @@ static int run_default(struct tuning *t, struct budget *b, struct error *err)
     return 0;
 }
 
-/* What the default costs: memory of all its runs, time of the last three, as the machine is now. */
+/* The cost of the default: memory of all its runs, time of the last three, as the machine is now.
+ */
 static double default_now(const struct tuning *t, unsigned objective)
 {
     size_t n = objective == TUNING_OBJECTIVES - 1 && t->usuals > 3 ? 3 : t->usuals;

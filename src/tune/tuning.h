@@ -20,7 +20,7 @@ enum {
     TUNING_WINNERS = TUNING_OBJECTIVES + 1
 };
 
-/* Of point values: closer ones count as equal on the front. */
+/* For point values: closer ones count as equal on the front. */
 #define TUNING_CLOSE 0.01
 
 struct tuning_options {
@@ -37,7 +37,7 @@ struct tuning_winner {
     const struct tune_point *point;
     unsigned claim;           /* an objective, or TUNING_OBJECTIVES: the best of all three */
     size_t candidate;         /* in the confirmation */
-    struct stats_ratio ratio; /* of the claimed improvement */
+    struct stats_ratio ratio; /* the ratio of the claimed improvement */
 };
 
 struct tuning {
@@ -66,7 +66,7 @@ struct tuning {
 int tuning_run(struct tuning *t, struct error *err);
 void tuning_release(struct tuning *t);
 
-/* Whether the fresh rounds say that a winner is surely better in what it claims. */
+/* True if the fresh rounds say that a winner is surely better in what it claims. */
 bool tuning_confirmed(const struct tuning_winner *w);
 
 /* Appends the words that go before a command line for a point, fixed settings included. */

@@ -18,13 +18,13 @@
  * frames/names.h keeps for an address without a name (240). A stack: its sums, its site and its
  * rows in a list of all processes. A process: itself, its descriptors, its arrays of modules. */
 #define ACCOUNT_NODE_BYTES    320u
-#define ACCOUNT_NAME_BYTES    240u /* of these; freed only with the process */
+#define ACCOUNT_NAME_BYTES    240u /* room for these; freed only with the process */
 #define ACCOUNT_STACK_BYTES   1024u
 #define ACCOUNT_PROCESS_BYTES 65536u
 
 struct account {
     uid_t user;
-    uint64_t bytes; /* of all processes of this user */
+    uint64_t bytes; /* the bytes of all processes of this user */
     bool said;      /* that a process found no room at all */
 };
 
@@ -37,10 +37,10 @@ struct accounts {
 struct account *accounts_of(struct accounts *a, uid_t user);
 void accounts_release(struct accounts *a);
 
-/* Whether there is room for so many bytes more. */
+/* True if there is room for so many bytes more. */
 bool account_has(const struct account *a, uint64_t bytes);
 
-struct charge {              /* of one process */
+struct charge {              /* one process's charge */
     struct account *account; /* NULL: nothing is bounded */
     uint64_t bytes;
     uint64_t needed; /* refused: the least that it would have had to have */

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define NORMAL_975 1.959963984540054 /* of the standard normal distribution */
+#define NORMAL_975 1.959963984540054 /* a quantile of the standard normal distribution */
 
 static double largest(double a, double b) { return a > b ? a : b; }
 

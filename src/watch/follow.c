@@ -41,7 +41,7 @@ static struct follow_refused *find_refused(const struct follow *f,
     return NULL;
 }
 
-/* Whether a look at this file would be in vain, as the one before. */
+/* True if a look at this file would be in vain, as the one before. */
 static bool has_no_room(const struct follow *f, const struct trust_identity *file)
 {
     const struct follow_refused *r = find_refused(f, file);
@@ -131,7 +131,7 @@ static void end(struct follow *f, uint32_t index)
         f->listener.ended(f->listener.arg, p);
     if (p->charge.refused) /* or by its last report */
         refuse(f, p);
-    /* Of one that goes on, only another writer does not need the name. */
+    /* A process that goes on needs the name, unless another writer has it. */
     p->remove = p->life == WATCH_RUNNING ? p->outside
                                          : !p->keeper || (kill(p->keeper, 0) && errno == ESRCH);
     process_close(p);
@@ -169,7 +169,7 @@ static bool same_namespace(const struct watch_process *a, const struct watch_pro
     return x == y || !x || !y;
 }
 
-/* Whether `p` is another image of a process that is watched, or a child of it: by what /proc says;
+/* True if `p` is another image of a process that is watched, or a child of it: by what /proc says;
  * or, when its parent ended before, or is not seen from here, by its own claim, if it belongs to
  * the user who could have put that into the parent's memory as well. */
 static bool is_relative(const struct watch_process *of, const struct watch_process *p)
@@ -199,7 +199,7 @@ static bool own_entry(int dir, const char *name, struct stat *st)
            (st->st_uid == geteuid() || geteuid() == 0);
 }
 
-/* Of a process that died before it had finished it. It may be one in another pid namespace, which
+/* True if its process died before it had finished it. It may be one in another pid namespace, which
  * holds the file a moment after it is there. */
 static bool is_left_unfinished(int dir, const char *name, pid_t pid, const struct stat *st)
 {

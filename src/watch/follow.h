@@ -38,12 +38,12 @@ struct follow {
     uint32_t count, room;
     uint64_t since_ns; /* by CLOCK_MONOTONIC: children that began and ended since are watched */
     int dir;           /* where new ones are looked for; -1: nowhere */
-    pid_t keeper;      /* of that directory; 0: this watch, or none */
+    pid_t keeper;      /* the pid that keeps that directory; 0: this watch, or none */
     bool own;          /* the directory is this watch's: everybody in it is watched */
     bool everyone;     /* all that live and may be read are watched, not only families */
-    const struct watch_select *select; /* of all those, these; NULL: all */
+    const struct watch_select *select; /* these of all; NULL: all */
     bool outside;                      /* its content is not written by the processes themselves */
-    const char *prefix;                /* of the names of files in it */
+    const char *prefix;                /* the prefix of the names of files in it */
     struct accounts accounts;
     struct follow_refused *refused;
     uint32_t refused_count, refused_room;

@@ -11,16 +11,16 @@
 
 #include "format/watch.h"
 
-/* Whether another holds the open file or directory. False when it cannot be asked. */
+/* True if another holds the open file or directory. False when it cannot be asked. */
 bool held_by_other(int fd);
 /* The same of an entry of a directory: a regular file or a directory; of others it is false. */
 bool held_entry(int dir, const char *name);
 /* Holds an open directory until its descriptor is closed. False: another holds it. */
 bool held_take(int fd);
 
-/* Whether the process ids in a segment are known to be of another pid namespace than ours. */
+/* True if the process ids in a segment are known to be of another pid namespace than ours. */
 bool held_elsewhere(const struct mlw_watch *head);
-/* Whether that is not known: there was no /proc where it ran, or is none here. */
+/* True if that is not known: there was no /proc where it ran, or is none here. */
 bool held_somewhere(const struct mlw_watch *head);
 
 #endif

@@ -39,7 +39,7 @@ static struct trust_identity identity_of(const struct stat *st)
     return (struct trust_identity){st->st_dev, st->st_ino, st->st_uid};
 }
 
-/* Whether no process uses the segment any more, for sure. A process that lives may have the id of
+/* True if no process uses the segment any more, for sure. A process that lives may have the id of
  * the one that died: then it has not mapped it. */
 static bool is_left(const struct place *at, const char *name, pid_t pid, const struct stat *st,
                     struct left_item *item)

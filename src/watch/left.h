@@ -16,9 +16,9 @@
 
 struct left_item {
     char path[PATH_MAX];
-    pid_t pid;            /* of a session: of the watch that made it */
+    pid_t pid;            /* for a session the watch that made it */
     bool is_session;      /* the directory of a watch that was killed; its content stands before */
-    uint64_t bytes;       /* of memory that it takes */
+    uint64_t bytes;       /* the bytes of memory that it takes */
     uint64_t realtime_ns; /* when it was made; 0: not known, as it was never finished */
     char exe[256];        /* "": not known */
     char session[NAME_MAX + 1], name[NAME_MAX + 1]; /* private: where, in /dev/shm */
@@ -28,7 +28,7 @@ struct left_item {
 struct left {
     struct left_item *items; /* oldest first */
     size_t count, segments;  /* segments: those that are no sessions */
-    uint64_t bytes;          /* of all */
+    uint64_t bytes;          /* all bytes */
 };
 
 /* -1: no memory, or /dev/shm cannot be read. left_release gives the list back. */

@@ -17,7 +17,7 @@
 
 static bool is_memfd(const char *path) { return !strcmp(path, "/memfd:" MLW_WATCH_MEMFD); }
 
-/* Whether a segment can be called that: in a session's directory, or by itself. */
+/* True if a segment can be called that: in a session's directory, or by itself. */
 static bool is_segment(const char *path)
 {
     pid_t pid;

@@ -11,7 +11,7 @@
 
 struct maps {
     bool library;               /* libmallow-watch.so is there */
-    char path[PATH_MAX];        /* of the segment, as the process names it; "": none */
+    char path[PATH_MAX];        /* the path of the segment, as the process names it; "": none */
     bool nameless;              /* it was removed, or never had a name */
     struct trust_identity file; /* without its owner */
     uint64_t start, end_of;
@@ -20,12 +20,12 @@ struct maps {
 /* 0, or -1 with *err. */
 int maps_read(pid_t pid, struct maps *m, struct error *err);
 
-/* Whether a process that lives has the file mapped; also when that cannot be known. */
+/* True if a process that lives has the file mapped; also when that cannot be known. */
 bool maps_has(pid_t pid, const struct trust_identity *file);
 
 struct maps_place {
     int dir; /* the directory that the segment is in; -1: it has none that counts */
-    char directory[NAME_MAX + 1]; /* of a session: its name in /dev/shm; "": /dev/shm, or -1 */
+    char directory[NAME_MAX + 1]; /* a session's name in /dev/shm; "": /dev/shm, or -1 */
     char name[NAME_MAX + 1];
     bool ours; /* the directory is /dev/shm as it is here, or in it: files in it may be removed */
 };

@@ -10,7 +10,7 @@
 struct pressed_group {
     struct limit_groups groups;
     struct pressure rules;
-    uint64_t rss_bytes; /* of the watched processes in it, in this look */
+    uint64_t rss_bytes; /* the RSS of the watched processes in it, in this look */
     unsigned processes;
     uint64_t kills; /* that were seen, or explained */
     bool used, crossed;

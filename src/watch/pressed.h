@@ -25,7 +25,7 @@ typedef void pressed_each(void *arg, struct watch_process *p, const char *line);
 void pressed_look(struct pressed *s, uint64_t now_ns, struct watch_process *const *items,
                   uint32_t count, pressed_each *each, void *arg);
 
-/* Whether the kernel killed a process of this one's group since this was asked last: then it was
+/* True if the kernel killed a process of this one's group since this was asked last: then it was
  * this one, which was killed. */
 bool pressed_killed(const struct watch_process *p);
 

@@ -34,7 +34,7 @@ static bool is_gone(const struct watch_process *p)
 
 #define TICK_NS 10000000u /* to which /proc knows when a process started */
 
-/* Whether its clock is ours: in a time namespace it may differ. */
+/* True if its clock is ours: in a time namespace it may differ. */
 static bool has_our_clock(pid_t pid)
 {
     char ours[64], its[64];
@@ -44,7 +44,7 @@ static bool has_our_clock(pid_t pid)
 
 static bool is_trusted(uid_t owner) { return owner == 0 || owner == geteuid(); }
 
-/* Whether what the segment says is so: its file belongs to root, to the caller or to a user of the
+/* True if what the segment says is so: its file belongs to root, to the caller or to a user of the
  * process; the process calls itself by that id; it had started when the segment was made. */
 static bool is_of(const struct segment *s, const struct trust_process *who)
 {
@@ -253,7 +253,7 @@ double process_footprint(const struct watch_process *p)
 
 /* ---- live samples ---- */
 
-/* Whether there may be one more than `count` things of which *charged were paid for. Each is paid
+/* True if there may be one more than `count` things of which *charged were paid for. Each is paid
  * for once, however often it is looked at. */
 static bool pay(struct watch_process *p, uint32_t count, uint32_t *charged, uint32_t bytes)
 {
@@ -267,7 +267,7 @@ static bool pay(struct watch_process *p, uint32_t count, uint32_t *charged, uint
 /* A look at all that a segment holds. */
 struct look {
     struct watch_process *p;
-    uint32_t *node, *version; /* of sites by index; version 0: the site was not read */
+    uint32_t *node, *version; /* by a site's index; version 0: the site was not read */
     bool no_memory;
 };
 

@@ -27,20 +27,21 @@ struct watch_block { /* a live sampled block */
     uint32_t tid;
 };
 
-struct watch_sums { /* of a stack, since the process began; samples that were freed included */
+struct watch_sums { /* a stack's sums since the process began; samples that were freed included */
     uint32_t stack;
     uint64_t samples, bytes;                  /* sampled */
     double allocated_bytes, allocated_blocks; /* estimated */
     double freed_bytes, freed_blocks;
     double freed_byte_seconds;
-    uint64_t freed_samples, freed_elsewhere; /* of these, by another thread than had allocated */
+    uint64_t freed_samples,
+        freed_elsewhere; /* those of them that another thread freed than had allocated them */
 };
 
-/* What a report of the kind said last of each stack, by node. */
+/* The latest figures of each stack in a report of the kind, by node. */
 struct watch_reported {
     double *bytes;
     uint32_t room;
-    uint64_t time_ns; /* of that report; 0: there was none */
+    uint64_t time_ns; /* when that report was made; 0: there was none */
 };
 
 enum watch_reported_kind {
@@ -73,18 +74,18 @@ struct watch_process {
     bool remove;             /* the file is removed after the last report */
     bool hold;               /* its end is not reported while this is set */
     bool asked;              /* by its id or as the program, not only as a child of such a one */
-    bool is_program;         /* what `mallow watch -- PROGRAM` started */
+    bool is_program;         /* started by `mallow watch -- PROGRAM` */
     uint64_t joined_ns;      /* when this reader found it */
     bool outside;            /* another process writes its shared memory, and notes its end there */
     uint64_t gone_ns;        /* outside: when it was first seen to have ended */
     bool found_dead;         /* its time stands where it died, as far as that is known */
     uint64_t exec_seen_ns;   /* when it was first seen to become another program; 0: it is not */
-    uint64_t exec_cpu_ns;    /* what the process had used of the processor by then */
+    uint64_t exec_cpu_ns;    /* processor time of the process until then */
     bool out_of_memory;      /* the kernel killed it because memory was short */
-    struct pressed_group *group; /* of pressed.h; NULL: none is known */
+    struct pressed_group *group; /* a group of pressed.h; NULL: none is known */
     struct charge charge;        /* refused: it has no samples, and is soon let go of */
 
-    /* Of the latest process_look. */
+    /* Results of the latest process_look. */
     uint64_t time_ns;
     struct mlw_watch_counters counters;
     struct watch_block *blocks;
@@ -112,7 +113,7 @@ struct watch_process {
  * when the process has not finished making it, -1 with *err set. */
 int process_open(struct watch_process **p, int dir, const char *name, struct inner *inner,
                  struct error *err);
-/* Whether another user than root or the caller says that a process which is not seen here lives. */
+/* True if another user than root or the caller says that a process which is not seen here lives. */
 bool process_is_invented(const struct watch_process *p);
 /* The process `who`, which has this segment mapped. Takes the segment over, also when it fails; dir
  * and name as above, or -1 and NULL when the file is not to be removed. -1: it is not the segment
@@ -127,7 +128,7 @@ void process_close(struct watch_process *p);
 /* Asks whether the process still runs this image; sets life (never back to running). */
 void process_check(struct watch_process *p);
 
-/* Whether the process itself noted its end: it was not killed. */
+/* True if the process itself noted its end: it was not killed. */
 bool process_said_goodbye(const struct watch_process *p);
 
 /* Copies the live samples, and the sums; nothing when that is more than may be spent on the user's

@@ -25,7 +25,7 @@
 #define CONTAINERS_NS  (10000 * MS_NS)
 #define BELOW_NS       500000000ull  /* between looks for processes in containers */
 #define JOIN_GRACE_NS  (300 * MS_NS) /* for processes that have not joined yet, at the end */
-#define FREES_REPORTED 64u           /* of the latest */
+#define FREES_REPORTED 64u           /* so many of the latest */
 #define SCREEN_NS      (10000 * MS_NS)
 #define RISE           1.1 /* a new high-water mark is reported once it exceeds the last by this factor */
 
@@ -42,7 +42,7 @@ struct watch_run {
     int session_dir; /* locked; -1: none */
     char session[PATH_MAX], assignment[PATH_MAX + 64];
     uint64_t started_ns, next_old_ns, next_find_ns, next_below_ns, next_tick_ns;
-    unsigned reports; /* of old blocks, by the clock */
+    unsigned reports; /* the reports of old blocks, by the clock */
     uint32_t processes;
 };
 
@@ -238,7 +238,7 @@ void watch_run_order(struct watch_run *r, enum watch_order order) { r->o.order =
 
 /* ---- processes ---- */
 
-/* What stands against guards, once: of a process that was to have them. */
+/* Reports once why a process has no guards that was to have them. */
 static void say_unguarded(struct watch_run *r, struct watch_process *p)
 {
     const uint32_t now = p->segment.head.unguarded & ~p->unguarded_said;
@@ -344,7 +344,7 @@ static void joined(void *arg, struct watch_process *p)
         r->o.listener.joined(r->o.listener.arg, p);
 }
 
-/* Whether a process died of a crash: then its latest frees may say why. */
+/* True if a process died of a crash: then its latest frees may say why. */
 static bool crashed(const struct watch_process *p)
 {
     if (p->life != WATCH_ENDED)

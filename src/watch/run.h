@@ -20,11 +20,11 @@ struct watch_freed { /* a recent release of a sampled block */
 struct watch_report {
     enum watch_kind kind;
     struct watch_process *process;
-    struct watch_sites sites;  /* of FREES: the freed blocks by who allocated them */
+    struct watch_sites sites;  /* for FREES the freed blocks by who allocated them */
     uint64_t older_than_ns;    /* OLD: the age */
     bool automatic;            /* chosen by the program's lifetimes: */
     struct age_choice choice;  /* this way */
-    uint64_t since_ns;         /* of the report before of this kind; 0: none */
+    uint64_t since_ns;         /* when the report before was made of this kind; 0: none */
     struct watch_freed *freed; /* FREES: latest last */
     uint32_t freed_count;
 };
@@ -81,7 +81,7 @@ struct watch_options {
     bool everyone;                     /* all that share memory which may be read; else: */
     char *const *argv;                 /* a program to be run, NULL-terminated, */
     const char *library;               /* with this library preloaded */
-    const struct watch_select *select; /* of all those, these; NULL: all */
+    const struct watch_select *select; /* these of all; NULL: all */
     uint64_t every_ns; /* between reports of old blocks; 0: after 1, 2, 5 minutes, then every 10 */
     uint64_t old_ns;   /* 0: chosen by the lifetimes of the program's blocks */
     bool high_water;
@@ -100,7 +100,7 @@ struct watch_options {
 struct watch_run;
 
 struct watch_result {
-    int exit_status;    /* of the program, 128+N; or 125, 126, 127 */
+    int exit_status;    /* the program's exit status, 128+N; or 125, 126, 127 */
     bool ran;           /* the program was executed, or the process was found */
     uint32_t processes; /* that were watched */
     uint32_t left_running;

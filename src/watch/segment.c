@@ -12,7 +12,7 @@
 #define LEAST_BYTES ARCH_PAGE_BYTES
 #define CHUNK_BYTES 65536u
 
-/* What each table's entries take, and how many the library can make. */
+/* The size of each table's entries, and how many the library can make. */
 static const struct {
     uint32_t bytes, most;
 } kinds[SEGMENT_TABLES] = {

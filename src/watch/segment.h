@@ -73,7 +73,7 @@ typedef void segment_take_free(void *arg, const struct mlw_watch_free *record);
 void segment_each_free(const struct segment *s, uint64_t first, uint64_t end,
                        segment_take_free *take, void *arg, uint64_t *missed);
 
-/* Whether the sample of this index still has this version. */
+/* True if the sample of this index still has this version. */
 bool segment_sample_holds(const struct segment *s, uint32_t index, uint32_t version);
 
 /* Changes settings (those that are not NULL) of the running process, and nothing outside their
@@ -84,7 +84,7 @@ struct segment_change {
 };
 bool segment_change(struct segment *s, const struct segment_change *change);
 
-/* Of the bits of enum mlw_watch_unguarded, from the lowest: the name in JSON, and in words. */
+/* For the bits of enum mlw_watch_unguarded, from the lowest: the name in JSON, and in words. */
 #define SEGMENT_UNGUARDED 5u
 struct segment_unguarded {
     const char *name, *text;

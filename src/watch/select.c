@@ -6,7 +6,7 @@
 #include "base/proc.h"
 #include "limit/groups.h"
 
-enum { COMM_BYTES = 16 }; /* of the kernel's, NUL included: longer names are cut */
+enum { COMM_BYTES = 16 }; /* the kernel's size, NUL included: longer names are cut */
 
 static bool has_name(const struct watch_select *s, const struct watch_process *p)
 {
@@ -20,7 +20,7 @@ static bool has_name(const struct watch_select *s, const struct watch_process *p
     return false;
 }
 
-/* Whether the group is the other or below it. */
+/* True if the group is the other or below it. */
 static bool is_in(const char *group, const char *other)
 {
     const size_t n = strlen(other);

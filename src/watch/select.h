@@ -11,7 +11,7 @@ struct watch_select {         /* all zero: every process; else those for which a
     const uint32_t *user; /* its effective user */
 };
 
-/* Of a process in another pid namespace, only the program's name and the owner of its memory are
+/* For a process in another pid namespace, only the program's name and the owner of its memory are
  * known; it is in no group then. */
 bool select_process(const struct watch_select *s, const struct watch_process *p);
 

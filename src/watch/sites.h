@@ -11,7 +11,7 @@
 enum watch_order {
     WATCH_BY_BYTES,     /* estimated bytes of the chosen blocks */
     WATCH_BY_GROWTH,    /* since the last report of this kind */
-    WATCH_BY_AGE,       /* of the oldest */
+    WATCH_BY_AGE,       /* age of the oldest */
     WATCH_BY_TIME,      /* bytes times seconds that they were held, of live and freed blocks */
     WATCH_BY_ALLOCATED, /* bytes allocated since the process began */
     WATCH_BY_ELSEWHERE  /* bytes freed by another thread than allocated them */
@@ -19,9 +19,9 @@ enum watch_order {
 
 struct watch_site {
     uint32_t stack;
-    struct estimate chosen;          /* of the blocks that were asked for */
-    struct estimate live;            /* of all that are live */
-    double growth_bytes;             /* of `chosen` since the last report of this kind */
+    struct estimate chosen;          /* the blocks that were asked for */
+    struct estimate live;            /* sums over all that are live */
+    double growth_bytes;             /* how `chosen` grew since the last report of this kind */
     uint64_t oldest_ns, youngest_ns; /* ages among the chosen; 0 when there are none */
     uint32_t tid;                    /* who allocated the oldest; more_tids: others as well */
     bool more_tids;
@@ -31,9 +31,9 @@ struct watch_site {
 
 struct watch_sites {
     struct watch_site *items; /* in order; those without chosen blocks are last */
-    uint32_t count;           /* of stacks that ever had a sample */
-    uint32_t chosen;          /* of these, with chosen blocks */
-    struct estimate total;    /* of the chosen blocks */
+    uint32_t count;           /* the count of stacks that ever had a sample */
+    uint32_t chosen;          /* those that have chosen blocks */
+    struct estimate total;    /* the total of the chosen blocks */
     double growth_bytes;
     uint64_t known_blocks; /* samples that were left out because they were marked as known */
 };
@@ -45,8 +45,8 @@ struct watch_choice {
     enum watch_reported_kind reported; /* growth is counted from the last report that had this */
 };
 
-/* Of the latest process_look. sites_reported makes it the report from which growth is counted next.
- * -1: no memory. */
+/* Results of the latest process_look. sites_reported makes it the report from which growth is
+ * counted next. -1: no memory. */
 int sites_of(struct watch_sites *s, const struct watch_process *p,
              const struct watch_choice *choice, struct error *err);
 int sites_reported(const struct watch_sites *s, struct watch_process *p,
@@ -56,7 +56,7 @@ void sites_free(struct watch_sites *s);
 /* Adds a site of another stack. */
 void sites_merge(struct watch_site *sum, const struct watch_site *s);
 
-/* What a site is ordered by. */
+/* The value that a site is ordered by. */
 double sites_weight(const struct watch_site *s, enum watch_order order);
 
 /* Estimated share of the freed bytes that another thread freed, 0..1. */

@@ -22,9 +22,10 @@ struct stacks {
     struct trace_image image; /* pid, exe, command, nodes, modules; names refer to it */
     struct trace_frame_node *nodes;
     uint32_t node_room;
-    struct index index; /* of nodes */
+    struct index index; /* places of nodes */
     struct trace_module *modules;
-    uint32_t *module_version; /* of the entry when it was read; 0: not read yet */
+    uint32_t
+        *module_version; /* the module version of the entry when it was read; 0: not read yet */
     uint32_t module_room;
     const char **command;
     struct charge *charge; /* its nodes and modules are; what it refuses is not there */

@@ -23,7 +23,7 @@
 #define FREES    1024u
 #define ERRORS   MLW_WATCH_ERRORS_MAX
 #define PROBES   64u
-#define PLACES   (2 * SAMPLES) /* of addresses; a power of two */
+#define PLACES   (2 * SAMPLES) /* places for addresses; a power of two */
 #define NO_INDEX UINT32_MAX
 #define Q8       256
 #ifndef MADV_POPULATE_WRITE
@@ -48,10 +48,10 @@ struct image {
     struct mlw_watch *head;
     uint8_t *table[TABLES];
     uint64_t bytes;
-    uint8_t *there; /* of each chunk: it may be written to */
+    uint8_t *there; /* true for each chunk that may be written to */
     bool full;      /* no more can be had */
     uint32_t modules;
-    uint32_t *free_list; /* of samples */
+    uint32_t *free_list; /* the free list of samples */
     uint32_t free_count;
     uint32_t place[PLACES]; /* sample + 1, by address; 0: none */
 };
@@ -131,7 +131,7 @@ static size_t read_into(const char *path, char *to, size_t room)
     return n;
 }
 
-/* What the segment says of the program; the process may be gone. */
+/* Fills the segment's description of the program; the process may be gone. */
 static void describe(struct mlw_watch *h, uint32_t pid)
 {
     char path[64];

@@ -21,14 +21,15 @@ void written_free(struct written *w);
 
 struct written_who {
     uint32_t pid, tid, ppid;
-    uint64_t start_ns; /* of the process; pid and this identify a process */
-    uint64_t time_ns;  /* of the event; both CLOCK_MONOTONIC */
+    uint64_t start_ns; /* the start in ns of the process; pid and this identify a process */
+    uint64_t time_ns;  /* the time in ns of the event; both CLOCK_MONOTONIC */
 };
 
 struct written_frame {
-    const char *path;        /* of the file; NULL: not known */
-    uint64_t address;        /* of the return address, in the file's headers; else in the process */
-    const uint8_t *build_id; /* of the file; NULL: it has none */
+    const char *path; /* the path of the file; NULL: not known */
+    uint64_t
+        address; /* the address of the return address, in the file's headers; else in the process */
+    const uint8_t *build_id; /* the build id of the file; NULL: it has none */
     size_t build_id_bytes;
 };
 

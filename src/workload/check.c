@@ -170,7 +170,8 @@ struct slot {
 struct line { /* a thread's position */
     struct reader ops, runs, pace;
     uint64_t next_chunk, place, first_ns;
-    uint32_t chunk_records, records_left, run_left; /* of the chunk; of the run */
+    uint32_t chunk_records, records_left,
+        run_left; /* records of the chunk; left in it; left in the run */
     uint64_t records;
     uint32_t last_slot, last_generation, own;
     bool started, over;

@@ -37,8 +37,8 @@ struct workload_event { /* a record, as it is met in recorded order */
     uint32_t slot;    /* when has_slot; of MOVE the new one */
     uint32_t toucher; /* thread that acted on the slot before, when waits */
     bool has_slot, waits;
-    uint64_t size_bytes; /* of allocations and reallocations; of START the thread; of MOVE the slot
-                            before */
+    uint64_t size_bytes; /* the size in allocations and reallocations; in START the thread; in MOVE
+                            the slot before */
     uint64_t alignment;
     uint64_t live_bytes; /* the sum of live sizes after it */
 };

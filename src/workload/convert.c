@@ -25,9 +25,10 @@ struct converter {
     struct workload_writer *writer;
     const struct trace_image *image;
     uint64_t happened; /* calls that were seen or lost, as said before the events are read */
-    uint32_t *slots;   /* of the trace -> of the workload */
+    uint32_t *slots;   /* slots of the trace -> slots of the workload */
     uint32_t slot_cap;
-    uint32_t *threads; /* of the trace -> of the writer, NONE before its first call */
+    uint32_t
+        *threads; /* threads of the trace -> threads of the writer, NONE before its first call */
     struct pending *pending;
     uint32_t open_thread; /* thread of the trace in a realloc that was not interrupted, or NONE */
     bool synthesise;
@@ -191,7 +192,7 @@ static inline void put_pool(const struct converter *c, const struct trace_batch 
 
 /* --- calls that need no care --- */
 
-#define PLAIN_MOST 8192u /* of a batch; more than any has */
+#define PLAIN_MOST 8192u /* records of a batch; more than any has */
 
 /* The code of each event that is malloc, calloc or free of a block, and 0 of all others. Returns
  * the number of the event behind the last. */

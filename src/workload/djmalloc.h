@@ -11,7 +11,7 @@
 
 enum djmalloc_kind { DJMALLOC_NEITHER, DJMALLOC_TRACE, DJMALLOC_WORKLOAD };
 
-/* What the file at `path` is by its first bytes. */
+/* The kind of the file at `path` by its first bytes. */
 enum djmalloc_kind djmalloc_kind(const char *path);
 
 struct djmalloc_result {

@@ -20,7 +20,7 @@ struct djmalloc_sink { /* who takes the calls */
                      uint32_t slot, uint32_t vanished);
 };
 
-/* Whether an allocating record's call failed. */
+/* True if an allocating record's call failed. */
 bool djmalloc_failed(const struct djmalloc_record *record);
 
 /* Gives every call of a raw trace (aligned to 8 bytes) to the sink. -1 with *err. */

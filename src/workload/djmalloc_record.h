@@ -33,8 +33,8 @@ struct djmalloc_record {
     uint64_t ptr1;      /* the block released or resized; of posix_memalign the error code */
     uint64_t ptr2;      /* the block allocated; 0: failed */
     uint64_t size;      /* requested */
-    uint64_t size2;     /* of the memalign family the alignment, else bytes of the block in ptr1 */
-    uint64_t size3;     /* bytes of the block in ptr2 as the allocator counts them */
+    uint64_t size2; /* in the memalign family the alignment, else the bytes of the block in ptr1 */
+    uint64_t size3; /* bytes of the block in ptr2 as the allocator counts them */
     uint64_t pad[2];
 };
 _Static_assert(sizeof(struct djmalloc_record) == 64, "a record is 64 bytes");

@@ -20,7 +20,7 @@
 struct thread {
     int32_t id;
     uint32_t number;
-    struct djmalloc_record *held; /* what it did since it is held back, oldest first */
+    struct djmalloc_record *held; /* its records since it is held back, oldest first */
     size_t first, count, cap;
     uint64_t skip_malloc, skip_free; /* parts of a realloc that was taken whole */
 };
@@ -142,7 +142,7 @@ bool djmalloc_failed(const struct djmalloc_record *k)
     return !k->ptr2 || ((k->type_path & 255) == DJ_POSIX_MEMALIGN && k->ptr1);
 }
 
-/* Whether a record can act now. */
+/* True if a record can act now. */
 static bool ready(const struct reader *r, const struct djmalloc_record *k)
 {
     unsigned type = k->type_path & 255;

@@ -39,7 +39,7 @@ struct workload_chunk {
     uint32_t records;
     uint32_t ops_bytes, runs_bytes, pace_bytes;
     uint32_t zero;
-    uint64_t first_place; /* of the first record, in the order of the whole workload */
+    uint64_t first_place; /* the place of the first record in the order of the whole workload */
     uint64_t first_ns;    /* time of the first record, since the first record of all */
 };
 
@@ -97,7 +97,7 @@ enum workload_fact {
     WORKLOAD_FACT_SEATS = 2,      /* threads that are alive at once, at most */
     WORKLOAD_FACT_RECORDS = 3,    /* places */
     WORKLOAD_FACT_OPERATIONS = 4, /* calls */
-    WORKLOAD_FACT_PEAK_BYTES = 5, /* of the recording: largest sum of live requested bytes */
+    WORKLOAD_FACT_PEAK_BYTES = 5, /* the recording's largest sum of live requested bytes */
     WORKLOAD_FACT_PEAK_BLOCKS = 6,
     WORKLOAD_FACT_DURATION_NS = 7,
     WORKLOAD_FACT_UNKNOWN_FREES = 8, /* frees of blocks that the recording did not see begin */
@@ -123,7 +123,7 @@ static inline bool workload_is_of(unsigned code, unsigned set)
     return (set & (unsigned)WORKLOAD_CALLS) >> (code & 31u) & 1;
 }
 static inline bool workload_is_call(unsigned code) { return workload_is_of(code, ~0u); }
-/* Whether a call of this code makes a block by itself (not realloc), and whether an alignment
+/* True if a call of this code makes a block by itself (not realloc), and whether an alignment
  * stands before its size. */
 static inline bool workload_allocates(unsigned code)
 {
@@ -141,7 +141,7 @@ static inline bool workload_releases(unsigned code)
 {
     return workload_is_of(code, mlw_op_set(MLW_CLASS_RELEASE)) || code == WORKLOAD_VANISH;
 }
-/* Whether a release names the size, and before it the alignment. */
+/* True if a release names the size, and before it the alignment. */
 static inline bool workload_release_sized(unsigned code)
 {
     return workload_is_of(code, mlw_op_set_having(MLW_CLASS_RELEASE, MLW_F_SIZE));
@@ -243,7 +243,7 @@ static inline bool workload_get_checked(const uint8_t **pp, const uint8_t *end, 
     return false;
 }
 
-/* Of a chunk: its head with checksum 0, then the payload. */
+/* For a chunk: its head with checksum 0, then the payload. */
 static inline uint64_t workload_checksum(const struct workload_chunk *c, const void *payload,
                                          size_t payload_bytes)
 {

@@ -14,7 +14,7 @@
 #include "base/error.h"
 
 struct workload_source {
-    const char *path; /* of a workload that of the descriptor, else the file's own */
+    const char *path; /* a workload's descriptor by its path, else the file's own */
     int fd;           /* the file, or a copy in memory of a packed one or another user's; inherited
                          by programs that are started; -1: it is no workload */
     char name[32];    /* private: room for path */
@@ -38,7 +38,7 @@ int workload_pack(int from, FILE *out, struct error *err);
 /* Unpacks n bytes at data into the descriptor `into`, at most `most` bytes. -1 with *err. */
 int workload_unpack(const void *data, size_t n, int into, uint64_t most, struct error *err);
 
-/* Whether the file at `path` begins as a workload that is not packed. */
+/* True if the file at `path` begins as a workload that is not packed. */
 bool workload_is(const char *path);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/large.h"
 #include "workload/writer_impl.h"
 
-#define RECORD_BYTES_MAX 96u /* of a record, its run and its pace */
+#define RECORD_BYTES_MAX 96u /* the most of a record, its run and its pace */
 
 static void writer_no_memory(struct workload_writer *w)
 {

@@ -51,11 +51,11 @@ void workload_writer_reallocate_zero(struct workload_writer *w, uint32_t thread,
 /* Calls of one thread, in their order: malloc and calloc that made a block, free of one. */
 struct workload_calls {
     size_t n;
-    const uint8_t *code; /* of another call 0: it is not taken, nor one behind it */
+    const uint8_t *code; /* 0 for another call: it is not taken, nor one behind it */
     const uint32_t
         *thread;          /* the caller's numbers: nothing behind the first that differs is taken */
     const uint32_t *slot; /* the caller's numbers of the blocks */
-    const uint64_t *size; /* of the allocations */
+    const uint64_t *size; /* the size of the allocations */
     const uint64_t *time_ns;
     uint32_t *slots; /* by number: the slot of the block that lives, UINT32_MAX for none */
     uint32_t slot_count;

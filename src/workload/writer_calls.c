@@ -7,13 +7,13 @@
 #include "base/fetch.h"
 #include "workload/writer_impl.h"
 
-struct hand {   /* of the writer and the stream, while the calls are taken */
+struct hand {   /* the state of the writer and the stream, while the calls are taken */
     uint8_t *p; /* where the next record goes */
     struct slot *slots;
     uint64_t live_bytes, peak_bytes;
-    uint64_t stop_ns; /* of calls from this time on the pace is to be written first */
+    uint64_t stop_ns; /* calls from this time on wait until the pace was written */
     uint32_t own, own_count, own_least, last_slot;
-    /* what changes seldom */
+    /* these change seldom */
     const uint8_t *limit;         /* writer_make_ready is to look from here on */
     uint64_t blocks, peak_blocks; /* live ones, and free ones of the thread; live ones at most */
     uint32_t own_most, since_pace;
@@ -23,7 +23,7 @@ struct hand {   /* of the writer and the stream, while the calls are taken */
     size_t from, paced;
 };
 
-#define PLAIN_BYTES 16u /* of a record here, at most */
+#define PLAIN_BYTES 16u /* the most of a record here */
 
 static uint32_t most_blocks(const struct hand *h)
 {
@@ -95,7 +95,7 @@ static inline uint64_t choose_masked(uint64_t mask, uint64_t a, uint64_t b)
     return b ^ ((a ^ b) & mask);
 }
 
-/* Whether it is an allocation without a slot of the thread's own, or a release of a block that
+/* True if it is an allocation without a slot of the thread's own, or a release of a block that
  * another touched. */
 static inline bool is_of_others(const struct workload_writer *w, const struct stream *s,
                                 uint32_t thread, const struct workload_calls *c, size_t i)
@@ -186,7 +186,8 @@ take_some(struct hand *into, struct workload_writer *w, uint32_t thread,
         if (__builtin_expect(slot == NONE, 0))
             break;
         struct slot *b = &h.slots[slot];
-        const uint64_t before = b->size_bytes; /* of the block that ends, or the next free slot */
+        const uint64_t before =
+            b->size_bytes; /* the slot of the block that ends, or the next free slot */
         /* A slot of the thread's own was touched by it. */
         if (__builtin_expect((slot_state(b) - toucher >= WORKLOAD_GENERATIONS - 1) |
                                  (h.own_count > h.own_most),

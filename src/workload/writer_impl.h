@@ -56,7 +56,7 @@ struct workload_writer {
     uint32_t seat_count, seat_cap;
     uint32_t active;      /* threads that started and have not ended */
     uint32_t begun;       /* threads that have a record */
-    uint64_t next_end_ns; /* of the thread that ends next, or earlier */
+    uint64_t next_end_ns; /* the next end in ns of the thread that ends next, or earlier */
     uint32_t last_thread;
     uint32_t until_reclaim;
     uint64_t place, offset, live_bytes, live_blocks;

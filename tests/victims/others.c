@@ -134,7 +134,9 @@ static uint8_t *make(uint64_t size, int v)
     uint8_t *p = strchr(others[now].arguments, 'a') ? memalign(ALIGN, size) : malloc(size);
     need(p != 0, "memory");
     size_t usable = malloc_usable_size(p);
-    __asm__("" : "+r"(p)); // memset under _FORTIFY_SOURCE=3 must not know that size alone was asked for
+    __asm__(
+        ""
+        : "+r"(p)); // memset under _FORTIFY_SOURCE=3 must not know that size alone was asked for
     memset(p, 0, usable);
     return memset(p, v, size);
 }

@@ -10,7 +10,7 @@
 
 ARCH_CLOCK_INLINE uint64_t arch_clock(void) { return __builtin_ia32_rdtsc(); }
 
-/* Whether it counts at one rate whatever the processor does. Not whether the kernel trusts it. */
+/* True if it counts at one rate whatever the processor does. Not whether the kernel trusts it. */
 static inline __attribute__((unused)) bool arch_clock_is_invariant(void)
 {
     unsigned a, b, c, d;

@@ -7,7 +7,7 @@
 
 #include "arch/x86_64/page.h"
 
-/* Whether the instruction before this return address, which lies in code, is a call. Bytes of the
+/* True if the instruction before this return address, which lies in code, is a call. Bytes of the
  * page before are not read: it may not be there. */
 static inline __attribute__((unused)) bool arch_follows_call(uint64_t pc)
 {

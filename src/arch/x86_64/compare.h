@@ -19,7 +19,7 @@ ARCH_COMPARE_INLINE __m128i arch_two_of(const uint64_t *value)
     return _mm_load_si128((const __m128i *)value);
 }
 
-/* Whether the words at base + 8 * at[0..7] are value[0..7], which are aligned to 16 bytes. */
+/* True if the words at base + 8 * at[0..7] are value[0..7], which are aligned to 16 bytes. */
 ARCH_COMPARE_INLINE bool arch_eight_words_same(uint64_t base, const int32_t *at,
                                                const uint64_t *value)
 {

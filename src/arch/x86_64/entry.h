@@ -160,10 +160,10 @@
 enum arch_fix { /* how a place is filled in, of four bytes but for one */
                 ARCH_FIX_END = 0,
                 ARCH_FIX_THREAD = 1, /* watch_thread, from the thread pointer */
-                ARCH_FIX_START = 2,  /* of the range, in units of its size */
+                ARCH_FIX_START = 2,  /* the start of the range, in units of its size */
                 ARCH_FIX_SHIFT = 3,  /* one byte: bits of that size behind the lowest four */
                 ARCH_FIX_TARGET = 4, /* the allocator, from behind the place */
-                ARCH_FIX_FILTER = 5  /* of addresses; the same */
+                ARCH_FIX_FILTER = 5  /* the filter of addresses; the same */
 };
 /* The first bytes of an entry, unless a debugger put a breakpoint there. */
 #define ARCH_ENTRY_FIRST                                                                           \

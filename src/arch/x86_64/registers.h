@@ -18,7 +18,7 @@ static inline __attribute__((always_inline, unused)) uint64_t arch_thread_pointe
     return fs;
 }
 
-/* Whether the access that faulted was a write. */
+/* True if the access that faulted was a write. */
 static inline __attribute__((unused)) bool arch_fault_was_write(const ucontext_t *context)
 {
     return context->uc_mcontext.gregs[REG_ERR] & 2;

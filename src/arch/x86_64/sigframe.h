@@ -47,7 +47,7 @@ arch_signal_frame_of(const struct user_regs_struct *r, uint64_t mask, uint64_t f
                                       .mask = mask};
 }
 
-/* What NT_X86_XSTATE has at least, and what a frame's state has behind it. */
+/* The least size of NT_X86_XSTATE, and of the bytes behind a frame's state. */
 enum { ARCH_SIGNAL_STATE_LEAST = 576, ARCH_SIGNAL_STATE_TAIL = 4 };
 
 /* Makes `bytes` bytes of NT_X86_XSTATE a frame's state, ARCH_SIGNAL_STATE_TAIL bytes longer. */

@@ -22,8 +22,8 @@ static inline __attribute__((unused)) bool arch_stop_ends(long call)
     return false;
 }
 
-/* What the kernel does of ERESTARTNOHAND is what the program expects: a handler that runs makes it
- * EINTR, otherwise the call begins again. Changes the registers of a thread that was stopped so,
+/* The program expects of a stop what the kernel does for ERESTARTNOHAND: a handler that runs makes
+ * it EINTR, otherwise the call begins again. Changes the registers of a thread that was stopped so,
  * not by a signal; false: nothing is to be changed. */
 static inline __attribute__((unused)) bool arch_stop_undo(struct user_regs_struct *r)
 {

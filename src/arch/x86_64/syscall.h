@@ -2,9 +2,9 @@
 #ifndef MALLOW_ARCH_X86_64_SYSCALL_H
 #define MALLOW_ARCH_X86_64_SYSCALL_H
 
-#define ARCH_AUDIT AUDIT_ARCH_X86_64 /* of the audit header: seccomp_data.arch */
+#define ARCH_AUDIT AUDIT_ARCH_X86_64 /* the value of seccomp_data.arch */
 
-/* What the kernel returns: -errno on failure. */
+/* Returns the kernel's result: -errno on failure. */
 static inline __attribute__((always_inline, unused)) long
 arch_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {

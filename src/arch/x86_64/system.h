@@ -2,7 +2,7 @@
 #ifndef MALLOW_ARCH_X86_64_SYSTEM_H
 #define MALLOW_ARCH_X86_64_SYSTEM_H
 
-#define ARCH_ELF_MACHINE EM_X86_64          /* of the ELF header */
+#define ARCH_ELF_MACHINE EM_X86_64          /* e_machine of the ELF header */
 #define ARCH_MACHINE     "x86_64"           /* uname -m */
 #define ARCH_MULTIARCH   "x86_64-linux-gnu" /* below /lib and /usr/lib */
 

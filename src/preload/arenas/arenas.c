@@ -458,7 +458,7 @@ static struct mlw_arenas *map_shared(void)
     if (sys_is_error(fd))
         return 0;
     long p = -1;
-    /* of this user, or of root: another could shorten it under us */
+    /* owned by this user or root: another could shorten it under us */
     if (!sys_fstat((int)fd, &st) && S_ISREG(st.st_mode) &&
         (!st.st_uid || st.st_uid == (uid_t)sys_geteuid()) &&
         (uint64_t)st.st_size >= sizeof(struct mlw_arenas))

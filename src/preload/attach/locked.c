@@ -10,10 +10,10 @@
 #include "preload/sys.h"
 #include "redirect.h"
 
-/* Of the thread: one whose injector was killed may be late. */
+/* For the thread: one whose injector was killed may be late. */
 static TLS struct mlw_attach *asked;
 static TLS void (*to_do)(struct mlw_attach *);
-static void *handle; /* of this library */
+static void *handle; /* the handle of this library */
 
 static void done(void) {}
 
@@ -66,7 +66,7 @@ void locked_wait(unsigned ms)
         sys_rt_sigtimedwait(&no_signal, 0, &time);
 }
 
-/* Whether the injector lives: the kernel ends its tracing with it. A thread that was put back in
+/* True if the injector lives: the kernel ends its tracing with it. A thread that was put back in
  * the middle would leave the file open. */
 static bool injector_lives(volatile uint32_t *done)
 {

@@ -14,7 +14,7 @@
 struct watch_wiped watch_wiped __attribute__((aligned(PAGE))) HIDDEN;
 
 static struct {
-    bool known;      /* what the calls lead to has been found, and the tables are there */
+    bool known;      /* the functions behind the calls were found, and the tables are there */
     bool leading;    /* the bindings lead to ours */
     uint64_t mapped; /* bytes at watcher.segment, or of what took its place; 0: never */
     char preload[sizeof((struct mlw_attach *)0)->preload + 16];

@@ -19,8 +19,8 @@ struct set {
     enum bindings_where where;
     bool behind;                     /* our module has been passed */
     uint64_t original[BINDINGS_MAX]; /* 0: the program has no such function */
-    uint64_t base[BINDINGS_MAX];     /* of the module that defines it */
-    uint64_t lowest, highest;        /* of the originals */
+    uint64_t base[BINDINGS_MAX];     /* the base of the module that defines it */
+    uint64_t lowest, highest;        /* bounds of the originals */
     uint64_t own;                    /* an address of ours, by which our module is known */
     struct module_pages pages;
     bool to_ours;

@@ -45,11 +45,11 @@ enum bindings_where {
 HIDDEN bool bindings_find(enum bindings_where where);
 /* Makes them lead to ours, or back. How many bindings were changed; -1: some could not be. */
 HIDDEN long bindings_change(bool to_ours);
-/* What the program's calls of that name led to; NULL: not one of ours. */
+/* The function that the program's calls of that name led to; NULL: not one of ours. */
 HIDDEN void *bindings_original(const char *name);
 
-/* What a preloaded library does once, at the start of the process, after next_resolve and after
- * redirect() of guest.h. */
+/* Leads the program's bindings to ours, once, at the start of the process, after next_resolve and
+ * after redirect() of guest.h. */
 enum bindings_led {
     BINDINGS_LED,
     BINDINGS_BETWEEN, /* an allocator or a wrapper that we do not know stands between */

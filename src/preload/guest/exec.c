@@ -99,7 +99,7 @@ static const char *own_library(size_t *n)
     return 0;
 }
 
-/* Whether ours can stand before those. A sanitizer's runtime ends the program when it does not
+/* True if ours can stand before those. A sanitizer's runtime ends the program when it does not
  * stand first; another library of ours has another parent. */
 #define JOINED_MOST 8192u
 static bool may_join(const char *theirs)

@@ -334,7 +334,8 @@ static void learn_facts(void)
         const struct glibc_version *known = glibc_of(minor);
         next_facts.glibc_minor = minor;
         next_facts.huge_heaps = wants_huge_heaps();
-        if (known) /* of the smallest huge pages: others are found out when they are looked at */
+        if (known) /* heaps of the smallest huge pages: others are found out when they are looked at
+                    */
             next_facts.heap_bytes =
                 glibc_heap_bytes(known, next_facts.huge_heaps ? ARCH_HUGE_BYTES : 0);
         next_facts.curbrk = (void *const *)dlsym(RTLD_DEFAULT, "__curbrk");
@@ -369,7 +370,7 @@ static int visit_either(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* Whether calls that name a version lead elsewhere than those that name none: modules are visited
+/* True if calls that name a version lead elsewhere than those that name none: modules are visited
  * in the order in which names are searched for. */
 static bool leads_by_version(void)
 {

@@ -14,7 +14,7 @@
 struct work {
     const struct redirection *list;
     unsigned count;
-    Elf64_Sym *symbols[REDIRECTIONS_MAX]; /* of the allocator; NULL: not found */
+    Elf64_Sym *symbols[REDIRECTIONS_MAX]; /* the symbols of the allocator; NULL: not found */
     struct dl_phdr_info allocator;        /* where they are */
     struct module_pages pages;
 };

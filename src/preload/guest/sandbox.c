@@ -26,7 +26,7 @@
 volatile uint32_t sys_closed; /* how many filters closed it */
 volatile uint32_t sys_inside;
 
-/* What the filter answers: classic BPF over struct seccomp_data, which the kernel has not checked
+/* The filter's answer: classic BPF over struct seccomp_data, which the kernel has not checked
  * yet, so nothing is believed. -1 when it is not a filter, or asks where the call comes from: ours
  * come from many places. */
 static int64_t verdict(const struct sock_filter *f, size_t n, const struct seccomp_data *data)

@@ -7,7 +7,7 @@
 #include "preload/guest.h"
 #include "preload/sys.h"
 
-#define PIECE       4096ul /* what a pipe that is ready takes without waiting */
+#define PIECE       4096ul /* so many bytes a pipe that is ready takes without waiting */
 #define BIT(signal) (1ul << ((signal)-1))
 
 static long write_at_once(const char *text, size_t n)

@@ -36,7 +36,7 @@ const struct binding *entry_bindings(unsigned *count)
 bool entry_jemalloc(void) { return true; } /* refused: the allocator is glibc's */
 
 static struct {
-    bool known;   /* what the calls lead to has been found */
+    bool known;   /* the functions behind the calls were found */
     bool leading; /* the bindings lead to ours */
     bool joined;  /* at least once */
     bool ending;  /* the bindings lead back; the rest of this round is to be put away */
@@ -91,7 +91,7 @@ static void put_away(void)
 
 /* ---- begin ---- */
 
-/* What glibc's arenas have given out, the blocks in its threads' caches included. */
+/* The bytes that glibc's arenas have given out, the blocks in its threads' caches included. */
 static uint64_t used_bytes(void)
 {
     struct mallinfo2 (*ask)(void) = (struct mallinfo2(*)(void))(uintptr_t)next_symbol("mallinfo2");
@@ -115,7 +115,7 @@ static void keep_for_successors(const struct mlw_attach *a)
         exec_keep(i, to[i]);
 }
 
-/* What an earlier round left, which nothing uses now. */
+/* Forgets the state of an earlier round, which nothing uses now. */
 static bool forget_round(void)
 {
     if (stream_is_busy())

@@ -28,7 +28,7 @@ static enum mlw_room room_now(void)
     return mlw_room_of(bound, size, released);
 }
 
-/* Whether copies of the buffer may be in the file. */
+/* True if copies of the buffer may be in the file. */
 static bool is_copied(const struct mlw_chunk *c)
 {
     return __atomic_load_n(&c->slot_state, __ATOMIC_SEQ_CST) == MLW_SLOT_COPIED;
@@ -51,7 +51,8 @@ struct scratch {
     uint64_t address[PLACES]; /* 0: free */
     uint16_t maker[PLACES];   /* the row, from 1, that made the block there and was not undone */
     uint32_t out_rows, out_calls;
-    uint16_t *open_maker; /* of the block that a resize is about to end; NULL: none is open */
+    uint16_t
+        *open_maker; /* the maker of the block that a resize is about to end; NULL: none is open */
     uint32_t open_row;
     uint8_t out[ROWS / 8 + 1];
     uint8_t rows[MLW_SLOT_BYTES];
@@ -111,7 +112,7 @@ static void judge_row(struct scratch *s, const struct mlw_row *row, uint32_t num
     }
 }
 
-/* Whether calls can be left out. */
+/* True if calls can be left out. */
 static bool judge_all(struct scratch *s, const struct mlw_chunk *c)
 {
     const uint8_t *p = (const uint8_t *)(c + 1), *const end = p + c->payload_bytes;
@@ -204,7 +205,7 @@ static bool replace(struct thread *t, const struct scratch *s, uint32_t bytes,
     return true;
 }
 
-/* Whether half of the buffer is free again. */
+/* True if half of the buffer is free again. */
 static bool thin(struct thread *t)
 {
     const struct mlw_chunk *c = t->chunk;
@@ -220,7 +221,7 @@ static bool thin(struct thread *t)
     return done && bytes < (int32_t)(MLW_SLOT_BYTES / 2);
 }
 
-/* What later rows refer to (stack nodes, modules, marks) stays. error: 0 at the bound. */
+/* Rows that later rows refer to (stack nodes, modules, marks) stay. error: 0 at the bound. */
 static void drop_calls(struct thread *t, int error)
 {
     struct mlw_chunk *c = t->chunk;

@@ -71,7 +71,7 @@ const struct guest_call *guest_calls(unsigned *count)
     return calls;
 }
 
-/* Whether a buffer may be written out from now on. */
+/* True if a buffer may be written out from now on. */
 static bool may_write(const struct sock_fprog *program)
 {
     const uint64_t write[4] = {(uint64_t)recorder.output.fd, 0, ARCH_PAGE_BYTES},

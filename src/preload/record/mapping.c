@@ -13,7 +13,7 @@
 #define CALLER_SP ((uint64_t)__builtin_frame_address(0) + 8)
 #define CALLER_BP (*(uint64_t *)__builtin_frame_address(0))
 
-/* Whether to record: recording is on, and the caller is not the allocator. */
+/* True to record: recording is on, and the caller is not the allocator. */
 static bool watched(uint64_t sp)
 {
     if (unlikely(!wiped.control))

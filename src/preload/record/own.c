@@ -41,7 +41,7 @@ bool own_take(struct own_file *f, long fd)
     return true;
 }
 
-/* Whether rows may be appended to the open file; else why not. */
+/* True if rows may be appended to the open file; else why not. */
 static const char *judge_output(int fd)
 {
     struct stat st;
@@ -147,7 +147,7 @@ bool own_take_handed(void)
     return !*text && !sys_fstat(fd, &st) && S_ISREG(st.st_mode) && own_take(&recorder.memory, fd);
 }
 
-/* Whether a program that is executed now can open the shared memory by its path. A process that
+/* True if a program that is executed now can open the shared memory by its path. A process that
  * changed its user may still have rights that the new program has not (setpriv). */
 static bool is_within_reach(void)
 {

@@ -358,7 +358,8 @@ static bool find_session(const char *output)
     if (path && strlen(path) < sizeof recorder.session_path) {
         strcpy(recorder.session_path, path);
         recorder.session = map_session();
-        if (!recorder.session && recorder.memory.fd >= 0) { /* what the path leads to is not ours */
+        if (!recorder.session &&
+            recorder.memory.fd >= 0) { /* the path leads to another user's file */
             sys_close(recorder.memory.fd);
             recorder.memory.fd = -1;
         }

@@ -78,7 +78,7 @@ struct recorder {
     bool off;                 /* this process and its children are not recorded */
     struct own_file output;   /* where chunks are appended */
     struct own_file memory;   /* the shared memory */
-    struct own_file terminal; /* what stderr was when we came */
+    struct own_file terminal; /* stderr as it was when we came */
     volatile uint32_t slots_used;
     uint32_t window_room; /* the shared memory's file has this many windows */
     uint8_t *volatile windows[MLW_PROCESS_WINDOWS];
@@ -172,10 +172,10 @@ HIDDEN uint64_t stream_live_bytes(void); /* usable, by all threads; while there 
 HIDDEN void stream_after_fork(uint64_t live_bytes);
 HIDDEN int stream_write_chunk(struct mlw_chunk *c, const void *payload);
 HIDDEN bool stream_give_chunk(const struct mlw_chunk *head, const void *payload);
-/* What this thread has recorded leaves; what cannot stays for a reader (keep), or is dropped and
- * counted. */
+/* Writes out the rows of this thread; those that cannot be written stay for a reader (keep), or are
+ * dropped and counted. */
 HIDDEN void stream_flush_own(bool keep);
-/* Whether a thread that lives is in the middle of a recording call. */
+/* True if a thread that lives is in the middle of a recording call. */
 HIDDEN bool stream_is_busy(void);
 
 /* ---- bound.c ---- */

@@ -110,14 +110,14 @@ struct uw_cfi_run {
     uint32_t depth;
     struct uw_cfi_row row, saved[UW_CFI_REMEMBERED];
 };
-/* What the reader of tables found last. Belongs to one thread; all zeros: nothing. */
+/* The latest find of the reader of tables. Belongs to one thread; all zeros: nothing. */
 struct uw_cfi_memo {
     uint32_t module; /* whose tables; 0: none */
     bool initial_ok; /* the CIE's instructions were understood */
     const uint8_t *cie_at;
     struct uw_cfi_cie cie;
     struct uw_cfi_row initial;
-    uint64_t begin, bytes; /* of the function; bytes 0: none */
+    uint64_t begin, bytes; /* the function's range; bytes 0: none */
     const uint8_t *program, *program_end;
     struct uw_cfi_run run;
 };
@@ -134,7 +134,7 @@ struct uw_found {
     uint32_t module; /* its id (0: could not be registered) */
     uint32_t record; /* its number; 0: it has none, and all else says nothing */
 };
-#define UW_RECORD_NONE 1u /* of a rule that is not kept */
+#define UW_RECORD_NONE 1u /* stands for a rule that is not kept */
 struct uw_found uw_rules_get(uint64_t address, struct uw_cfi_memo *memo, void *ctx);
 /* The rule and module of that record, as long as they hold. */
 struct uw_found uw_rules_record(uint32_t record);
@@ -196,7 +196,7 @@ UW_INLINE uint64_t uw_hash(uint64_t outer, uint64_t key)
     return (outer ^ outer >> 31 ^ key) * 0x9e3779b97f4a7c15;
 }
 
-/* What an id stands for. */
+/* A node, which an id stands for. */
 struct uw_node {
     uint64_t key;    /* 0: not here (any more) */
     uint32_t parent; /* UW_PARENT_CUT: it is a truncation mark */

@@ -53,7 +53,7 @@ static struct {
     unsigned program_headers;
 } modules;
 
-/* What the loader says about one object. */
+/* The loader's description of one object. */
 struct object {
     uint64_t start, end, bias;
     const void *map;
@@ -156,7 +156,7 @@ static const char *module_path(const char *name)
     return starts_with(name, "linux-vdso.so") ? "[vdso]" : name;
 }
 
-/* Of a file without a build-id: what a later reader knows it by. The program's own is asked of the
+/* For a file without a build-id: what a later reader knows it by. The program's own is asked of the
  * kernel, since it may have been removed. */
 static void identify_file(const struct object *o, struct module *m)
 {

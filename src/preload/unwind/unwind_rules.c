@@ -38,8 +38,8 @@ struct table {
     uint64_t *slot;
     struct record *record;
     struct memory *of;
-    uint32_t shift; /* of a hash, for its line */
-    uint32_t first; /* of all records that there ever were: number 0 of these */
+    uint32_t shift; /* by which a hash becomes its line */
+    uint32_t first; /* the number of the first of these among all records that there ever were */
     uint32_t used;  /* slots, about */
 };
 

@@ -132,7 +132,7 @@ static void whole_publish(struct unwind_thread *t, struct entry *e, uint64_t pc,
     set->at[way] = t->ring_head - entry_bytes(e->blocks);
 }
 
-/* Whether the stack at sp is the one of entry e. All words of an entry lie on the thread's own
+/* True if the stack at sp is the one of entry e. All words of an entry lie on the thread's own
  * stack above sp, so they can be read in any order. */
 UW_INLINE bool whole_same(const struct entry *e, uint64_t end, uint64_t sp, uint64_t rbp)
 {

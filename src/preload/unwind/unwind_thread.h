@@ -64,19 +64,19 @@ struct set {
 
 struct unwind_thread {
     uint32_t generation;
-    uint32_t frames;    /* of the prefix cache */
-    uint32_t frame_cap; /* of prefix and steps */
+    uint32_t frames;    /* the frames of the prefix cache */
+    uint32_t frame_cap; /* room for frames in prefix and steps */
     uint32_t ring_head; /* bytes ever put into the ring, modulo 2^32 */
     uint64_t end;       /* addresses of words are relative to this: of `own`, rounded down */
     struct uw_region own;
     struct frame *frame;
-    struct uw_named *name; /* of frames, and of those that are being made */
+    struct uw_named *name; /* the name of frames, and of those that are being made */
     struct block *words;
     struct step *step;
     uint8_t *ring;
     bool cut;       /* the outermost frame is a truncation mark */
     uint32_t last;  /* the stack that was walked last; 0: none */
-    uint32_t guess; /* what came after it before */
+    uint32_t guess; /* the node that came after it before */
     struct {
         uint64_t pc;
         uint32_t node, generation;
@@ -90,7 +90,7 @@ struct unwind_thread {
 enum ending { AT_PREFIX, AT_END, AT_ZERO, AT_NO_RULE, AT_FAULT };
 
 struct walk {
-    uint64_t sp;             /* of the call */
+    uint64_t sp;             /* the stack pointer of the call */
     struct uw_region region; /* the one being read */
     uint32_t n;              /* steps */
     uint32_t base;           /* AT_PREFIX: frame of the prefix that was met */

@@ -43,7 +43,7 @@ struct segment {
 
 struct table {
     uint64_t *slots;   /* high half of the hash << 32 | id; 0: free */
-    uint32_t shift;    /* of that half, for its place; from before it is the newest */
+    uint32_t shift;    /* by which that half becomes a place; set before the table is the newest */
     uint32_t limit;    /* slots claimed that are enough */
     uint32_t used;     /* slots claimed, about */
     uint32_t first_id; /* ids of its nodes are no smaller, if it began empty */
@@ -65,7 +65,7 @@ static uint32_t trie_bits(const struct table *t)
 }
 static size_t trie_bytes(const struct table *t) { return sizeof(uint64_t) << trie_bits(t); }
 
-/* Of a table that may be the newest: ordered by the load of that. */
+/* For a table that may be the newest: ordered by the load of that. */
 static uint64_t *trie_slots(const struct table *t)
 {
     return __atomic_load_n(&t->slots, __ATOMIC_RELAXED);
@@ -174,7 +174,7 @@ static void nodes_give(uint32_t from, uint32_t to)
 
 /* ---- looking ---- */
 
-/* Whether the id is the innermost of n frames. Their ids are entered then. */
+/* True if the id is the innermost of n frames. Their ids are entered then. */
 static bool is_stack(struct uw_named *f, uint32_t n, bool cut, uint32_t id)
 {
     uint32_t i = n, at = id;

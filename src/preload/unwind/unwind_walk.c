@@ -189,7 +189,7 @@ UW_INLINE bool usual(const struct walk *w, uw_rule r, uint64_t *pc, uint64_t *sp
     return true;
 }
 
-/* Whether rbp looks like the frame pointer of code that no table covers (V8 keeps one in all of
+/* True if rbp looks like the frame pointer of code that no table covers (V8 keeps one in all of
  * its built-in functions): it points at a saved one and a return address. */
 static bool keeps_frame(struct unwind_thread *t, struct walk *w, uint64_t sp, uint64_t rbp,
                         void *ctx)

@@ -79,7 +79,7 @@ const struct guest_call *guest_calls(unsigned *count)
     return calls;
 }
 
-/* Whether the program will get no more memory from the kernel. */
+/* True if the program will get no more memory from the kernel. */
 static bool starves(const struct sock_fprog *program)
 {
     static const uint64_t brk[4] = {0}, map[4] = {0, 1 << 20, PROT_READ | PROT_WRITE,

@@ -16,7 +16,7 @@
 #define FAST_MAX 64u
 #define WORD     8u
 
-struct entry { /* of the table that the entries make; places are from the word itself */
+struct entry { /* an entry of the table; places are from the word itself */
     int32_t at, template;
     uint32_t bytes;
     int32_t fixes;
@@ -28,7 +28,7 @@ extern const struct entry entries_first[] HIDDEN, entries_end[] HIDDEN;
 
 static bool fits_displacement(int64_t v) { return v == (int32_t)v; }
 
-/* What a place is filled with; for one that is relative, what it leads to. */
+/* The value for a place; for one that is relative, its target. */
 static uint64_t value_of(enum arch_fix kind, const struct entry *e)
 {
     uint64_t target;

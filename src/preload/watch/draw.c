@@ -46,7 +46,7 @@ static uint64_t minus_ln(uint64_t r)
         sum = (n % 2 ? Q40 : -Q40) / n + (int64_t)((__int128)sum * x >> 40);
     sum = (int64_t)((__int128)sum * x >> 40);
     int64_t ln = (int64_t)((zeros + 1) * LN2_Q40 - cells[i].minus_ln) - sum;
-    return ln > 0 ? (uint64_t)ln : 0; /* of numbers next to 1 rounding is all that is left */
+    return ln > 0 ? (uint64_t)ln : 0; /* near 1 only rounding is left */
 }
 
 uint64_t draw_gap(uint64_t random, uint64_t mean)

@@ -217,7 +217,7 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
 
 /* ---- what the program asks for ---- */
 
-/* Of SIGSEGV, with our handler installed. */
+/* Answers for SIGSEGV, with our handler installed. */
 static ARCH_ALIGNS_STACK int install_action(const struct sigaction *action, struct sigaction *old)
 {
     struct sigaction before = *kept_action();
@@ -234,7 +234,7 @@ static ARCH_ALIGNS_STACK int install_action(const struct sigaction *action, stru
     return 0;
 }
 
-/* What the program finds in place of ours. */
+/* Shows the program its own handler in place of ours. */
 static void hide(struct sigaction *a)
 {
     a->sa_handler = SIG_DFL;

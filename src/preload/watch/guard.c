@@ -25,7 +25,7 @@
 #define FILL       0xa5
 #define BUSY_MOST  100000u
 #define GROUP      16u /* 2 MiB of addresses: as much as a page of a page table describes */
-#define PART       16u /* of limited addresses may be ours */
+#define PART       16u /* one in so many of limited addresses may be ours */
 
 struct cell {
     volatile uint64_t turn;
@@ -189,7 +189,7 @@ struct guard_slot *guard_slot(uint32_t index) { return &guard.slot[index]; }
 
 /* ---- access ---- */
 
-/* Whether a block may be made in the slot: its group is ready, or there are no groups. */
+/* True if a block may be made in the slot: its group is ready, or there are no groups. */
 static bool prepare_slot(uint32_t slot)
 {
     volatile uint8_t *g = &guard.group[slot / GROUP];
@@ -376,7 +376,7 @@ bool guard_is_armed(void) { return !guard.disarmed; }
 
 void guard_after_fork(void) { guard.inside = 0; }
 
-/* Whether no thread is about to close a slot, or in one that is not open yet. False where that
+/* True if no thread is about to close a slot, or in one that is not open yet. False where that
  * thread is this one, in a signal handler, or was cancelled there. */
 static bool others_have_left(void)
 {

@@ -201,7 +201,7 @@ bool guarded_check(void)
     return found;
 }
 
-/* What the parent has done to its blocks is the parent's to report. */
+/* Forgets errors in blocks that the parent made: the parent reports them. */
 void guarded_after_fork(void)
 {
     guard_after_fork();

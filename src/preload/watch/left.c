@@ -25,7 +25,7 @@ static const char *take_name_number(const char *s, uint64_t *v)
     return s == from ? 0 : s;
 }
 
-/* Of another user, or no file: none of our business. */
+/* For another user, or no file: none of our business. */
 static bool is_own_file(int directory, const char *name)
 {
     struct stat st;

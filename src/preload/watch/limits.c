@@ -10,7 +10,7 @@
 
 #include "watcher.h"
 
-#define PART 16 /* of what the program allows itself may be ours */
+#define PART 16 /* one in so many of the bytes that the program allows itself may be ours */
 
 static void retreat(uint64_t allowed)
 {

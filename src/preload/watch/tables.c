@@ -10,11 +10,11 @@
 
 #define WAYS    8u
 #define WRITING 0x80000000u
-#define STEPS   32u /* of the table of samples, of which the second half double the period each */
+#define STEPS   32u /* steps of the table of samples; each in the second half doubles the period */
 
 struct site {
     volatile uint32_t refs; /* holders, or WRITING */
-    uint32_t version;       /* of the mirror */
+    uint32_t version;       /* the version of the mirror */
     uint32_t given;         /* how often it was given to a stack */
     uint64_t hash;          /* 0: never used */
     volatile uint64_t used_ns;
@@ -41,7 +41,7 @@ bool tables_init(uint32_t samples, uint32_t sites)
         (struct watch_kept){(uint64_t)(uintptr_t)tables.sample, samples * sizeof *tables.sample};
     if (!tables.sample || !tables.site)
         return false;
-    struct site *rest = &tables.site[tables.sites]; /* of the stacks that find no room */
+    struct site *rest = &tables.site[tables.sites]; /* stands for the stacks that find no room */
     rest->refs = 1;                                 /* held for ever */
     rest->hash = 1;
     rest->stack.flags = MLW_WATCH_STACK_NO_ROOM;
@@ -92,7 +92,7 @@ uint64_t tables_period(uint64_t period)
         period <<= step - STEPS / 2 + 1;
     if (period > MLW_WATCH_PERIOD_MAX)
         period = MLW_WATCH_PERIOD_MAX;
-    /* What we hold would be the program's own without us: it has it, block by block. */
+    /* The memory that we hold would be the program's own without us: it gets it, block by block. */
     if (unlikely(watcher.starved))
         period = MLW_WATCH_PERIOD_MIN;
     uint64_t *now = &watcher.segment->period_now;

@@ -116,7 +116,7 @@ HIDDEN void watch_say(const char *text, size_t n);
 HIDDEN void watch_trouble(uint32_t bits);
 /* Zero-filled private memory for ever; NULL when refused. */
 HIDDEN void *watch_map(size_t bytes);
-/* Whether the error table has a reader. */
+/* True if the error table has a reader. */
 HIDDEN bool watch_has_reader(void);
 /* The end: state EXITED or EXEC; the file is removed when no reader waits for it. */
 HIDDEN void watch_ending(uint32_t state, uint32_t status);
@@ -128,12 +128,12 @@ HIDDEN char *watch_decimal(char *to, uint64_t v);
 /* ---- the state of a thread: entry.c subtracts from `left` ---- */
 struct watch_thread {
     uint64_t left;       /* bytes until the next look */
-    uint64_t issued;     /* what left was after the last look */
+    uint64_t issued;     /* the value of `left` after the last look */
     uint64_t rest;       /* further bytes until the sampled one */
     uint64_t gap;        /* the whole gap */
     uint64_t random;     /* 0: nothing has been drawn yet */
     uint64_t period;     /* that the gap was drawn with; 0: none has been drawn */
-    uint32_t epoch;      /* of the settings then */
+    uint32_t epoch;      /* the epoch of the settings then */
     uint32_t tid;        /* 0: not asked yet */
     uint32_t generation; /* watcher.generation that tid and random belong to */
 };
@@ -242,7 +242,7 @@ struct guard_slot {
 /* Fewer slots, or none, where the address space is limited. */
 HIDDEN void guard_init(uint32_t slots);
 HIDDEN uint32_t guard_slots(void);
-HIDDEN uint64_t guard_bytes(void); /* of its area, that the slots take */
+HIDDEN uint64_t guard_bytes(void); /* bytes of its area that the slots take */
 /* Nothing is guarded any more: the slots are given back, those of live blocks when they are freed.
  */
 HIDDEN void guard_retreat(void);
@@ -297,9 +297,9 @@ HIDDEN uint32_t tables_rest(void);
 /* Holds a site that was found before, when tables_site_given was that; false: it has gone to
  * another stack since. */
 HIDDEN bool tables_hold_again(uint32_t site, uint32_t given, uint64_t now);
-HIDDEN uint32_t tables_site_given(uint32_t site); /* of a held one; never 0 */
+HIDDEN uint32_t tables_site_given(uint32_t site); /* for a held site; never 0 */
 HIDDEN void tables_drop_site(uint32_t site);
-HIDDEN const struct mlw_watch_stack *tables_stack(uint32_t site); /* of a held one */
+HIDDEN const struct mlw_watch_stack *tables_stack(uint32_t site); /* for a held site */
 /* Enters a filled sample into the segment and the sums; flags: enum mlw_watch_sample_flags. */
 HIDDEN void tables_publish(uint32_t index, uint32_t flags);
 /* The sample has ended. free_site NO_INDEX: not known. Both sites are still held. */
@@ -314,7 +314,7 @@ HIDDEN bool stack_init(void);
 HIDDEN void stack_take(uint64_t sp, uint64_t bp, unsigned skip, struct mlw_watch_stack *to);
 /* The site of that stack, held once more; NO_INDEX: no room. */
 HIDDEN uint32_t stack_site(uint64_t sp, uint64_t bp, uint64_t now);
-/* Of the module of a frame: its path and bias; NULL: none that is known. */
+/* For the module of a frame: its path and bias; NULL: none that is known. */
 HIDDEN const char *stack_module(uint64_t frame, uint64_t *bias);
 HIDDEN void stack_modules_changed(uint64_t sp);
 HIDDEN void stack_after_fork(void);
@@ -325,7 +325,7 @@ HIDDEN void stack_prepare(void); /* every unwinder that there may be, while memo
 /* Makes and maps a segment with the tables of watcher.plan, and sets where they are; NULL: not to
  * be had. */
 HIDDEN struct mlw_watch *segment_make(const char *session);
-/* Whether the file or directory is held: a process holds its segment, a reader its session's
+/* True if the file or directory is held: a process holds its segment, a reader its session's
  * directory. Process ids mean nothing in other namespaces; locks do, and they end with the process.
  * directory: where the name begins, AT_FDCWD for a whole path. */
 HIDDEN bool segment_is_held(int directory, const char *name);
@@ -376,7 +376,7 @@ HIDDEN void calls_fill(uint32_t index, uint64_t address, uint32_t guard, const s
 /* Its block is about to go back, or has gone: the sample ends, if it is one. size: of what it
  * becomes. */
 HIDDEN void calls_end(const void *p, uint32_t kind, uint64_t new_size, uint64_t sp, uint64_t bp);
-/* Of a block that is about to go back. True: it was guarded, and has been dealt with. */
+/* Releases a block that is about to go back. True: it was guarded, and has been dealt with. */
 HIDDEN bool calls_release(void *p, uint64_t sp, uint64_t bp);
 /* A sample whose address its caller has exchanged for 0. The sites stay held; *free_site. */
 HIDDEN void calls_note_end(uint32_t index, uint64_t address, uint32_t kind, uint64_t new_size,
@@ -394,7 +394,7 @@ HIDDEN void calls_forget(void);
 
 /* For a call that was hit: its block, entered, or NULL: the allocator is to make it. */
 HIDDEN void *guarded_make(const struct call *c);
-/* Of an address for which guard_maybe is true. False: no business of ours. */
+/* Releases the block at an address for which guard_maybe is true. False: it is not ours. */
 HIDDEN bool guarded_release(void *p, uint64_t sp, uint64_t bp);
 HIDDEN bool guarded_usable(const void *p, size_t *bytes);
 HIDDEN bool guarded_realloc(void *old, size_t size, uint64_t sp, uint64_t bp, void **result);
@@ -410,7 +410,7 @@ HIDDEN bool guarded_moves(watch_move *real, unsigned at, bool releases, uint64_t
 HIDDEN void guarded_refuse(uint32_t reasons);
 /* Once, at the start: where namespaces are listed. */
 HIDDEN void guarded_begin(void);
-/* Whether the program has a second namespace now, which `unguarded` says from then on: asked before
+/* True if the program has a second namespace now, which `unguarded` says from then on: asked before
  * a block is guarded, before a module goes, and at the end. */
 HIDDEN bool guarded_look(void);
 /* The process ends: bytes beside guarded blocks that are still live are looked at. Whether an error

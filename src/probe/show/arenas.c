@@ -12,7 +12,7 @@
 
 enum { EACH = 8 }; /* lines of one kind */
 
-/* What a line says of each; NULL: only the summary shows it. */
+/* The words of a line for each; NULL: only the summary shows it. */
 static const char *words_of(uint32_t probe)
 {
     switch (probe) {
@@ -85,7 +85,7 @@ void probe_arenas_rest(FILE *out, struct probe_arenas_lines *lines)
     }
 }
 
-/* Of a process while its threshold was that. */
+/* The requests of a process while its threshold was that. */
 struct regime {
     uint64_t threshold, below, from;
 };
@@ -237,7 +237,7 @@ static void write_event(struct json *j, const struct arena_moment *m)
     json_close_object(j);
 }
 
-/* Of each threshold that there was, by classes of size. */
+/* Writes the requests under each threshold that there was, by classes of size. */
 static void write_requests(struct json *j, const struct probe_result *r, uint32_t pid)
 {
     struct regime g;

@@ -193,7 +193,7 @@ static void write_levels(struct json *j, const struct probe_result *r, const str
     }
 }
 
-/* Of rss: processes[] with their sizes by kind of page, and timeline[]. */
+/* For rss: processes[] with their sizes by kind of page, and timeline[]. */
 static void write_sizes_in_time(struct json *j, const struct probe_result *r)
 {
     json_open_array(j, "processes");

@@ -19,7 +19,7 @@ void probe_value_add(struct probe_value *to, const struct probe_value *v);
 /* Rows that differ in size only. */
 struct probe_group {
     struct probe_row sum; /* size_class 0 */
-    size_t first, count;  /* of the sorted rows */
+    size_t first, count;  /* a range of the sorted rows */
 };
 struct probe_groups {
     struct probe_row *rows;    /* by group, then size */

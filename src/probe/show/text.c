@@ -35,7 +35,7 @@ static void put_values(struct buffer *b, const struct probe_layout *l, const str
     }
 }
 
-/* Of a gauge: a size that is and was nothing. */
+/* For a gauge: a size that is and was nothing. */
 static bool is_nothing(const struct probe_layout *l, const struct probe_group *g)
 {
     for (int i = 1; i < PROBE_VALUES; i++)
@@ -52,7 +52,7 @@ static size_t count_shown(const struct probe_layout *l, const struct probe_group
     return n;
 }
 
-/* Of a gauge, a kind of page: its process's changes are counted once, with the whole size. */
+/* For a gauge, a kind of page: its process's changes are counted once, with the whole size. */
 static bool is_part(const struct probe_result *r, const struct probe_layout *l,
                     const struct probe_key *k)
 {

@@ -9,14 +9,14 @@
 
 #include "index.h"
 
-/* Of every sound chunk, before it is read. False without memory. */
+/* Notes a sound chunk, each before it is read. False without memory. */
 bool carried_note(struct raw *r, const struct mlw_chunk *c, const uint8_t *payload,
                   uint64_t offset);
 /* After the last one: which count; streams that they name are made. 0, or -1 with *err. */
 int carried_choose(struct raw *r, struct error *err);
 void carried_free(struct carried *c);
 
-/* Whether the rows of a chunk of the stream are all released. */
+/* True if the rows of a chunk of the stream are all released. */
 bool carried_is_released(const struct raw_stream *s, uint32_t sequence, uint32_t payload_bytes);
 
 /* How many zeros stand at p. */

@@ -47,7 +47,7 @@ static inline uint64_t decode_word(const uint8_t *p)
     return v;
 }
 
-/* What the highest bits of a header announce. */
+/* Decodes the fields that the highest bits of a header announce. */
 static inline const uint8_t *decode_rest(const uint8_t *p, unsigned header, struct mlw_row *row)
 {
     const uint32_t extra = (uint32_t)decode_word(p);

@@ -11,7 +11,7 @@
 #include "trust/file.h"
 
 struct carried_chunk {
-    uint64_t offset; /* of its header */
+    uint64_t offset; /* the offset of its header */
     uint64_t image_id, generation, clock;
     uint32_t kind; /* enum mlw_carried */
     uint32_t part, payload_bytes;
@@ -20,16 +20,17 @@ struct carried_chunk {
 /* A chunk of any type, in the order of the file. */
 struct carried_piece {
     uint64_t offset, image_id;
-    uint64_t clock; /* of EVENTS: when it was written, 0 unknown; of others: of its last record */
+    uint64_t clock; /* for EVENTS when it was written, 0 unknown; for others the clock of its last
+                       record */
     uint32_t type;
-    uint32_t stream, sequence, payload_bytes; /* of EVENTS; stream as in raw.met[] */
+    uint32_t stream, sequence, payload_bytes; /* for EVENTS; stream as in raw.met[] */
 };
 
 struct carried {
     bool on;                      /* the file is a flight recorder's */
-    uint64_t last_ns, last_bytes; /* what it keeps; 0: not said */
+    uint64_t last_ns, last_bytes; /* its window; 0: not said */
     uint64_t generation;          /* the last that is whole; 0: none */
-    uint64_t clock;               /* of that one */
+    uint64_t clock;               /* the clock of that one */
     struct carried_chunk *chunks; /* after carried_choose: those that count, by image and part */
     size_t count, cap;
     struct carried_piece *pieces; /* only when `on` */
@@ -38,7 +39,8 @@ struct carried {
 
 /* A chunk of events. */
 struct raw_chunk {
-    uint64_t offset; /* of the header; the top bit says: in the second file (recovered rows) */
+    uint64_t offset; /* the offset of the header; the top bit says: in the second file (recovered
+                        rows) */
     uint64_t first_call, base_clock;
     uint32_t sequence;
     uint32_t payload_bytes;
@@ -47,7 +49,7 @@ struct raw_chunk {
 };
 #define RAW_SECOND_FILE ((uint64_t)1 << 63)
 
-/* What one thread (or the signal handlers in it) wrote. Stays where it is. */
+/* The rows that one thread (or the signal handlers in it) wrote. Stays where it is. */
 struct raw_stream {
     uint32_t image; /* index into images[] */
     uint32_t thread, lane, tid;
@@ -66,7 +68,7 @@ struct raw_stream {
     uint64_t first_clock; /* base clock of its first chunk */
     uint64_t lost_calls;  /* as the stream itself said, at most */
     uint64_t gap_calls;   /* rows that are missing between its chunks */
-    /* Of a flight recorder: rows up to here were released, or are to be taken as released. */
+    /* For a flight recorder: rows up to here were released, or are to be taken as released. */
     bool skips;
     uint32_t skip_sequence, skip_bytes; /* a chunk, and how much of its payload */
     uint64_t skip_calls;
@@ -93,7 +95,7 @@ struct raw_image {
     uint32_t end_how, end_status, stack_mode, page_bytes;
     uint64_t start_clock, start_monotonic_ns, start_realtime_ns, end_clock;
     bool attached;                        /* MLW_TLV_ATTACHED */
-    uint64_t before_blocks, before_bytes; /* of it; UINT64_MAX: not known */
+    uint64_t before_blocks, before_bytes; /* its sums before the window; UINT64_MAX: not known */
     uint64_t lost_reported;               /* by the process itself or its parent, in END */
     uint64_t own_bytes;
     uint64_t first_clock, last_clock; /* seen anywhere; first UINT64_MAX when nothing was */
@@ -104,20 +106,21 @@ struct raw_image {
     bool has_environment, has_settings;      /* settings: at least these are in environment */
     const char **notes;
     size_t note_count, note_cap, early_notes; /* early: known when its PROCESS chunk was read */
-    struct bytes names;                       /* of MLW_TLV_NAMES, one behind the other */
+    struct bytes names;                       /* the names of MLW_TLV_NAMES, one behind the other */
     struct mlw_resident *residents;
     size_t resident_count, resident_cap;
     struct mlw_split *splits;
     size_t split_count, split_cap;
     struct raw_mark *marks;
     size_t mark_count, mark_cap;
-    uint32_t first_stream, streams;   /* range of the sorted streams[] */
-    uint32_t threads;                 /* dense */
-    uint64_t process_offset;          /* of its last PROCESS chunk; 0: none was found */
-    uint32_t first_carried, carried;  /* range of raw.carried.chunks[] */
-    uint64_t carried_clock;           /* its rows before are released */
-    uint64_t end_offset, last_offset; /* of its last END, and of its last chunk but CARRIED */
-    bool folded;                      /* by this reader: newer CARRIED chunks are in the file */
+    uint32_t first_stream, streams;  /* range of the sorted streams[] */
+    uint32_t threads;                /* dense */
+    uint64_t process_offset;         /* where its last PROCESS chunk begins; 0: none was found */
+    uint32_t first_carried, carried; /* range of raw.carried.chunks[] */
+    uint64_t carried_clock;          /* its rows before are released */
+    uint64_t end_offset,
+        last_offset; /* where its last END begins, and its last chunk but CARRIED */
+    bool folded;     /* by this reader: newer CARRIED chunks are in the file */
 };
 
 struct raw {
@@ -131,7 +134,7 @@ struct raw {
     uint64_t start_clock, start_monotonic_ns, start_realtime_ns;
     const char *host, *tool;
     struct mlw_limits limits;
-    const struct trace_namer *namer; /* of the caller that seals; NULL: none */
+    const struct trace_namer *namer; /* the namer of the caller that seals; NULL: none */
     struct mlw_clock_pair *pairs;
     size_t pair_count, pair_cap;
     struct mlw_clock_pair early_pair; /* the first of a CLOCK chunk that is RAW_EARLY_NS after the

@@ -70,7 +70,7 @@ bool kernel_read(struct kernel_events *k, struct span s)
         case MLW_KERNEL_ARENA:
         case MLW_KERNEL_SWAP:
         case MLW_KERNEL_RECLAIM: ok = add_kernel_moment(k, &r, v); break;
-        default: break; /* of a later writer */
+        default: break; /* from a later writer */
         }
     }
     return ok;

@@ -11,17 +11,17 @@ struct payload {
     const uint8_t *p, *end;
     struct mlw_row_state state;
     uint64_t left;     /* call rows that its header announced and that are still to come */
-    uint64_t end_call; /* of the stream: the number behind its last call row */
+    uint64_t end_call; /* the number behind the stream's last call row */
     uint32_t sequence;
     bool after_gap; /* rows are missing before it */
     bool loaded;
 };
 
 struct merge_stream {
-    uint64_t key; /* of `head`: clock and whether it allocates */
+    uint64_t key; /* the key of `head`: its clock, and whether it allocates */
     uint32_t number;
     uint32_t next_chunk; /* to load, index within the stream */
-    uint64_t next_call;  /* what the next chunk's first_call should be */
+    uint64_t next_call;  /* the first_call that the next chunk should have */
     const struct raw_stream *stream;
     struct mlw_row head;
     struct payload now, ahead; /* `ahead`: loaded early, by a peek */
@@ -355,7 +355,7 @@ static int merge_choose_stream(struct merge *m, struct error *err)
     return 1;
 }
 
-/* Of calls that have two rows, the first: how they end stands in the second. */
+/* For calls that have two rows, the first: how they end stands in the second. */
 #define HALVES (MLW_CLASS_RESIZE_OLD | MLW_CLASS_REMAP_OLD | MLW_CLASS_UNMAP)
 
 static inline bool is_special(const struct mlw_row *r)
@@ -486,7 +486,7 @@ static bool merge_peek_row(struct merge *m, uint32_t ops, unsigned reach, struct
     }
 }
 
-/* Whether the call whose first half was just read fails, as its second half says. */
+/* True if the call whose first half was just read fails, as its second half says. */
 static __attribute__((noinline)) bool fails(struct merge *m, const struct mlw_row *r, bool *open)
 {
     struct mlw_row later;

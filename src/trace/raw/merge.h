@@ -14,7 +14,7 @@ struct merge_stream; /* one open stream */
 
 /* Where a stream goes on behind a row. */
 struct merge_position {
-    uint32_t sequence, bytes; /* of a chunk, and how much of its payload is done */
+    uint32_t sequence, bytes; /* a chunk's sequence, and how much of its payload is done */
     uint64_t calls;           /* call rows of the stream up to there */
 };
 
@@ -23,7 +23,7 @@ struct merge_row { /* one line of the processor's cache */
     const struct raw_stream *stream;
     uint32_t where; /* once merge_track was called: for merge_where */
     bool failed;    /* the call that it is a part of fails */
-    bool open;      /* whether it fails is not known: the rows end before the call does */
+    bool open;      /* it is not known whether it fails: the rows end before the call does */
     bool late;      /* false: for who takes the rows */
 };
 _Static_assert(sizeof(struct merge_row) == 64, "a row is 64 bytes");
@@ -39,8 +39,8 @@ const struct merge_position *merge_where(const struct merge *m, const struct mer
  * row.clock set to the clock that they stand at; what one points to is valid until the next call,
  * and none is followed by another row of the same call. */
 int merge_rows(struct merge *m, struct merge_row *rows, unsigned n, struct error *err);
-/* Of a recording that grows, before the first merge_rows: none come for now, and the end is not the
- * end. */
+/* For a recording that grows, before the first merge_rows: none come for now, and the end is not
+ * the end. */
 void merge_growing(struct merge *m);
 /* The recording has grown: rows of clocks below `limit` come now (UINT64_MAX: all, it is whole, and
  * the end is the end). All rows below are there by then; *late: some were not when rows behind them
@@ -48,7 +48,7 @@ void merge_growing(struct merge *m);
 int merge_grow(struct merge *m, uint64_t limit, bool *late, struct error *err);
 /* The limit that came of it: it may be lower. */
 uint64_t merge_limit(const struct merge *m);
-/* Whether rows below the limit were held back, since it is not known whether a call fails. */
+/* True if rows below the limit were held back, since it is not known whether a call fails. */
 bool merge_is_stalled(const struct merge *m);
 /* Call rows that were announced by chunks' headers but could not be decoded, so far. */
 uint64_t merge_unreadable(const struct merge *m);

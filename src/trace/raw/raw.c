@@ -373,7 +373,7 @@ static int read_chunk(struct raw *r, const struct mlw_chunk *c, const uint8_t *p
         if (c->lost_calls > r->kernel.lost)
             r->kernel.lost = c->lost_calls;
         break;
-    default: break; /* of a later writer: nothing that we must know */
+    default: break; /* from a later writer: nothing that we must know */
     }
     return ok ? 0 : error_memory_for(err, "indexing the recording");
 }
@@ -388,7 +388,7 @@ static bool chunk_plausible(const uint8_t *p, size_t have, uint64_t left, struct
            c->payload_bytes <= MLW_CHUNK_MAX && c->payload_bytes <= left - sizeof *c;
 }
 
-/* Whether the bytes at p may become a chunk when those behind them are written. */
+/* True if the bytes at p may become a chunk when those behind them are written. */
 static bool is_unfinished(const uint8_t *p, size_t have, uint64_t left)
 {
     struct mlw_chunk c;

@@ -24,7 +24,7 @@ int raw_add(struct raw *r, int fd, struct error *err);
  * follows, as after raw_open. */
 void raw_grow_begin(struct raw *r, int fd);
 int raw_grow(struct raw *r, uint64_t to, struct error *err);
-/* Of an image to which nothing more is written: whether all of it may be read. */
+/* For an image to which nothing more is written: whether all of it may be read. */
 bool raw_image_is_whole(const struct raw *r, uint32_t image);
 /* Sorts its samples, as raw_finish does. */
 void raw_finish_image(struct raw *r, uint32_t image);
@@ -32,13 +32,13 @@ void raw_finish_image(struct raw *r, uint32_t image);
 int raw_finish(struct raw *r, struct error *err);
 void raw_close(struct raw *r);
 
-/* Whether fd starts like (or, when damaged at its start, somewhere contains) a raw recording:
+/* True if fd starts like (or, when damaged at its start, somewhere contains) a raw recording:
  * 1 yes, 0 no, -1 error. */
 int raw_probe(int fd, struct error *err);
 
 /* Notes which images may still write to it: those without an end whose process lives here. */
 void raw_note_living(struct raw *r);
-/* Whether there are any. A process whose session was read since is not: its number is another
+/* True if there are any. A process whose session was read since is not: its number is another
  * process's now. */
 bool raw_is_live(const struct raw *r);
 

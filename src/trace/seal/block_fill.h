@@ -23,8 +23,9 @@ struct block_writer {
     uint32_t argument_event;
     uint64_t other_last;
     bool epoch, any_path;
-    uint32_t thread, local; /* of the event before, and its local number; UINT32_MAX: none */
-    uint64_t *thread_mark;  /* by thread: block stamp << 32 | local number */
+    uint32_t thread,
+        local; /* the thread of the event before, and its local number; UINT32_MAX: none */
+    uint64_t *thread_mark; /* by thread: block stamp << 32 | local number */
     size_t thread_cap;
     uint32_t stamp;
     uint32_t *thread_last; /* by local number: slot of its last allocation in this block */
@@ -34,12 +35,12 @@ struct block_writer {
 /* For an event of another thread than the one before, and the first of a block. False without
  * memory. */
 bool block_fill_turn(struct block_writer *b, uint64_t tick, uint32_t thread);
-/* What few events have. */
+/* Adds the fields that few events have. */
 void block_fill_other(struct block_writer *b, uint64_t address);
 void block_fill_no_paths(struct block_writer *b, uint32_t before);
 void block_fill_argument(struct block_writer *b, uint32_t i, uint64_t argument);
 
-/* Whether it must be flushed (after the table is brought up to date) before the next event. */
+/* True if it must be flushed (after the table is brought up to date) before the next event. */
 static inline bool block_fill_is_full(const struct block_writer *b) { return b->n == b->limit; }
 
 /* The column is written from the first path on. */
@@ -50,7 +51,7 @@ static inline void block_fill_path(struct block_writer *b, uint32_t i, unsigned 
     b->now->path[i] = (uint8_t)path;
 }
 
-/* Of a block that begins or ends: from these packing makes the columns of addresses and usable
+/* For a block that begins or ends: from these packing makes the columns of addresses and usable
  * sizes. address: 0 when the reader does not know it. */
 static inline void block_fill_place(struct block_writer *b, uint64_t address, uint64_t usable)
 {

@@ -130,7 +130,7 @@ struct packer {
     /* under the lock */
     struct columns *block; /* NULL: it has none */
     bool stop;
-    int status; /* of the last one */
+    int status; /* the status of the last one */
     struct error err;
 };
 

@@ -16,14 +16,14 @@ struct columns {
     uint32_t refs, sizes, stacks;
     bool any_path;
     struct bytes far, other, argument, threads_text;
-    uint32_t *resync; /* what the block before left */
+    uint32_t *resync; /* the stack of free slots that the block before left */
     size_t resync_n;
     struct bytes begun; /* the same */
     uint8_t code[SEAL_BLOCK_EVENTS], path[SEAL_BLOCK_EVENTS], address[SEAL_BLOCK_EVENTS];
     uint32_t thread[SEAL_BLOCK_EVENTS], ref[SEAL_BLOCK_EVENTS], distance[SEAL_BLOCK_EVENTS],
         stack[SEAL_BLOCK_EVENTS], began[SEAL_BLOCK_EVENTS];
     uint64_t size[SEAL_BLOCK_EVENTS], time[SEAL_BLOCK_EVENTS], usable[SEAL_BLOCK_EVENTS];
-    /* Of the blocks that begin or end, in the order of events: addresses here, usable bytes in
+    /* For the blocks that begin or end, in the order of events: addresses here, usable bytes in
      * `usable`. Packing makes address, far and usable of them. */
     uint64_t where[SEAL_BLOCK_EVENTS];
 };
@@ -31,7 +31,7 @@ struct columns {
 struct columns *columns_new(void); /* NULL without memory */
 void columns_free(struct columns *c);
 
-/* What packing works with. */
+/* The state of packing. */
 struct pack {
     struct seal_writer *w;
     struct section section;

@@ -205,7 +205,7 @@ int block_writer_add(struct block_writer *b, const struct block_event *e, bool i
     }
 }
 
-/* What the stack of free slots has become since the block began, for the next one. */
+/* Keeps the stack of free slots as it is now, for the next block. */
 static int keep_resync(struct block_writer *b, struct error *err)
 {
     const struct live *l = b->at.live;
@@ -232,7 +232,7 @@ static int keep_resync(struct block_writer *b, struct error *err)
     return 0;
 }
 
-/* What the block before left goes into this one; its memory is used again. */
+/* Puts the stack that the block before left into this one; its memory is used again. */
 static void take_resync(struct block_writer *b, struct columns *c)
 {
     uint32_t *const resync = c->resync;
@@ -245,7 +245,7 @@ static void take_resync(struct block_writer *b, struct columns *c)
     b->at.begun = begun;
 }
 
-/* Whether the block is for a packer, which is then there, and a spare as well. */
+/* True if the block is for a packer, which is then there, and a spare as well. */
 static bool begin_packer(struct block_writer *b)
 {
     if (b->n < GIVEN_LEAST)

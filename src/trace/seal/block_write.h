@@ -48,7 +48,7 @@ void block_writer_restore(struct block_writer *b, struct block_position *p);
 int block_writer_add(struct block_writer *b, const struct block_event *e, bool is_call,
                      struct error *err);
 int block_writer_flush(struct block_writer *b, struct error *err);
-/* Whether a flush would write nothing. */
+/* True if a flush would write nothing. */
 bool block_writer_empty(const struct block_writer *b);
 /* Forgets the image's events so far (its live table is empty again); numbers of blocks go on. */
 void block_writer_forget(struct block_writer *b);

@@ -14,9 +14,9 @@ struct seal_draft {
     const struct trust_place *place;
     struct trust_draft out;
     bool begun;
-    uint64_t calls; /* of the whole recording; 0: not known */
+    uint64_t calls; /* the calls of the whole recording; 0: not known */
     struct file_facts file;
-    size_t notes;             /* of the recording, when it was begun */
+    size_t notes;             /* the notes of the recording, when it was begun */
     size_t images, described; /* that seal_plan knew */
 };
 
@@ -245,7 +245,7 @@ int seal_draft_go(struct seal_draft *d, const struct trace_horizon *h, struct er
 
 /* ---- the end ---- */
 
-/* Whether sealing from the beginning would come to the same up to here. */
+/* True if sealing from the beginning would come to the same up to here. */
 static int check_draft(struct seal_draft *d, struct error *err)
 {
     const struct raw *r = &d->raw;

@@ -19,7 +19,7 @@ struct seal_draft;
 struct seal_draft *seal_draft_open(int fd, const struct trust_place *out, uint64_t calls,
                                    struct error *err);
 struct raw *seal_draft_raw(struct seal_draft *d);
-/* Of which image rows are to come; 0: of none yet. An id, as in the chunks. */
+/* The image whose rows are to come; 0: none yet. An id, as in the chunks. */
 uint64_t seal_draft_wants(const struct seal_draft *d);
 /* Takes the file up to h->file_bytes, then works for a while. 2: there is more to do, 1: it
  * must grow first, -1 with *err: there will be no result. */

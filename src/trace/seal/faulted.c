@@ -26,7 +26,7 @@ struct ordered { /* by start; they do not overlap */
 struct faulted {
     const struct kernel_fault *faults;
     size_t n, next;
-    uint32_t *stack; /* of each fault; UINT32_MAX: in no block and no mapping */
+    uint32_t *stack; /* the stack of each fault; UINT32_MAX: in no block and no mapping */
     uint8_t *mapped;
     struct pair_map page_map;
     struct page *pages;

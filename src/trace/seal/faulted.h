@@ -33,7 +33,7 @@ void faulted_forget(struct faulted *f);
 
 /* After faulted_until(UINT64_MAX): where fault i was, and the stack of the call behind it. */
 void faulted_result(const struct faulted *f, size_t i, uint32_t *stack, uint8_t *place);
-/* Whether memory ran out: then some faults are without a stack. */
+/* True if memory ran out: then some faults are without a stack. */
 bool faulted_failed(const struct faulted *f);
 
 #endif

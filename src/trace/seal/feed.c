@@ -19,7 +19,7 @@ struct part {
     uint32_t meta_n;
     struct error err;
     struct merge_row rows[FEED_KEPT + PART_ROWS]; /* n, from rows[FEED_KEPT] on */
-    uint8_t meta[2 * META_MOST];                  /* what its META rows point to */
+    uint8_t meta[2 * META_MOST];                  /* the payloads of its META rows */
 };
 
 struct reader {

@@ -24,14 +24,14 @@ void feed_beside(struct feed *f);
  * META rows among them point to, are the caller's until the next call, but for the last `kept` of
  * those given before, none of which may be META: whatever is returned, *rows is behind those. */
 int feed_rows(struct feed *f, unsigned kept, struct merge_row **rows, struct error *err);
-/* Of a recording that grows: as merge_growing, merge_grow, merge_limit and
+/* For a recording that grows: as merge_growing, merge_grow, merge_limit and
  * merge_is_stalled. No thread reads
  * before the last feed_grow, which is that of a whole recording. */
 void feed_growing(struct feed *f);
 int feed_grow(struct feed *f, uint64_t limit, bool *late, struct error *err);
 uint64_t feed_limit(const struct feed *f);
 bool feed_is_stalled(const struct feed *f);
-/* Of the file, so far: up to the last row given. */
+/* For the file, so far: up to the last row given. */
 uint64_t feed_bytes_done(const struct feed *f);
 /* Call rows that could not be decoded, once feed_rows has come to the end. */
 uint64_t feed_unreadable(const struct feed *f);

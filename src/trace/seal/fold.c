@@ -47,7 +47,7 @@ static int repeat_ends(struct raw *r, uint64_t cut, struct carry_out *out, struc
     return 0;
 }
 
-/* Whether nothing of the chunk is needed any more. */
+/* True if nothing of the chunk is needed any more. */
 static bool is_past(struct raw *r, const struct carried_piece *p, uint64_t cut)
 {
     const struct raw_image *m = p->image_id ? raw_image_of(r, p->image_id) : NULL;

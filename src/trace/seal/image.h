@@ -13,7 +13,7 @@
 
 struct image_work;
 
-/* What becomes of an image of a flight recorder. */
+/* The fate of an image of a flight recorder. */
 enum image_fate {
     IMAGE_WHOLE,    /* all its rows are events */
     IMAGE_WINDOW,   /* rows before `cut` only lead to the live blocks that it begins with */
@@ -29,7 +29,7 @@ struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t
 /* Before the first image_run: its rows may be read ahead by a thread of their own, until
  * image_free. */
 void image_beside(struct image_work *g);
-/* Of a recording that grows. After image_begin: no rows are there for now. image_grow: after
+/* For a recording that grows. After image_begin: no rows are there for now. image_grow: after
  * raw_grow and raw_finish: as merge_grow; image_moved: the same of an image that gets no rows now.
  */
 void image_growing(struct image_work *g);
@@ -50,9 +50,9 @@ void image_resume(struct image_work *g);
 struct image_totals {
     uint64_t events, calls, lost_calls;
 };
-/* Of IMAGE_FOLDED, after image_run came to an end: whether a call under way stopped it before. */
+/* For IMAGE_FOLDED, after image_run came to an end: whether a call under way stopped it before. */
 bool image_stopped(const struct image_work *g);
-/* Of IMAGE_FOLDED: appends what its rows so far have led to, as CARRIED chunks. Sets where its
+/* For IMAGE_FOLDED: appends what its rows so far have led to, as CARRIED chunks. Sets where its
  * streams (raw.streams[]) go on. 0 or -1. */
 struct carry_out;
 int image_carry(struct image_work *g, struct carry_out *out, struct error *err);

@@ -86,7 +86,7 @@ int image_begin_block(struct image_work *g, const struct block_event *e, uint32_
     return begin_block(g, false, &event, stack, turn, at, is_call, err);
 }
 
-/* What begins and ends no block. */
+/* Takes a row that begins and ends no block. */
 static int take_other(struct image_work *g, const struct mlw_row *r, uint32_t thread, unsigned path,
                       bool is_call, struct error *err)
 {

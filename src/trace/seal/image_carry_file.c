@@ -236,7 +236,7 @@ static void carry_put_sums(struct writer *w)
     }
 }
 
-/* Of the resident sizes before: the largest and the last. */
+/* For the resident sizes before: the largest and the last. */
 static int put_resident(const struct image_work *g, struct carry_out *out, struct error *err)
 {
     struct mlw_resident two[2];

@@ -216,7 +216,7 @@ static bool is_other_title(const struct raw_image *raw)
     return n && memcmp(raw->title, raw->command, n) != 0;
 }
 
-/* What the image says of its process; `lost` calls. early: only facts of its beginning, so that it
+/* Describes the image's process; `lost` calls. early: only facts of its beginning, so that it
  * does not matter when the recording is sealed. */
 static int describe_image_facts(struct image_work *g, struct image_facts *f, bool early,
                                 uint64_t lost, struct error *err)

@@ -32,17 +32,17 @@ struct image_early {
     uint32_t sections; /* EARLY sections written */
     bool described;    /* the process is, since the last reset */
     uint32_t nodes;    /* dense ids 1..nodes are */
-    uint32_t *unknown; /* of these, those to be written again: what they mean was not known */
+    uint32_t *unknown; /* those of them that are to be written again: their meaning was not known */
     size_t unknown_count, unknown_cap;
-    size_t modules;    /* of modules[] */
+    size_t modules;    /* elements of modules[] */
     uint32_t *threads; /* those that are due */
     size_t thread_count, thread_cap;
-    size_t notes;         /* of notes[] */
+    size_t notes;         /* elements of notes[] */
     uint64_t marks_until; /* clock: marks from outside, up to here */
     size_t outside;       /* marks from outside that are in it */
 };
 
-/* What a flight recorder keeps of the time before its window. While an image is `silent`, its rows
+/* A flight recorder's memory of the time before its window. While an image is `silent`, its rows
  * lead to live blocks and sums and to no events. Memory: 16 bytes a slot, 24 a stack, 32 a call
  * site of each slice. */
 #define CARRY_SLICES 32u
@@ -63,13 +63,13 @@ struct carry {
         uint64_t tick, argument;
     } * origins; /* by slot */
     size_t origin_cap;
-    struct carry_sum *sums; /* of this slice, by the recorder's id of the stack */
+    struct carry_sum *sums; /* the sums of this slice, by the recorder's id of the stack */
     size_t sum_cap;
     struct carry_slice {
         uint64_t from, to; /* clocks */
     } slices[2 * CARRY_SLICES];
     uint32_t slice_count;
-    struct carry_site *sites; /* of earlier slices */
+    struct carry_site *sites; /* the sites of earlier slices */
     size_t site_count, site_cap;
     struct merge_position *where; /* IMAGE_FOLDED: by stream of the image; sequence UINT32_MAX: at
                                      its beginning */
@@ -86,9 +86,9 @@ struct image_work {
     struct raw_stream *const *streams;
     const struct timebase *time;
     struct image_work *parent;
-    uint32_t index; /* of the recording's images */
+    uint32_t index; /* the index of the recording's images */
     uint32_t number, parent_number;
-    uint32_t thread_room; /* of threads[] */
+    uint32_t thread_room; /* room in threads[] */
     struct block_writer *blocks;
     struct block_position saved;
     struct feed *feed;
@@ -171,15 +171,15 @@ int image_name(const struct image_work *g, const struct trace_namer *namer, stru
 /* The functions return false, or -1 with *err, without memory. */
 int carry_begin(struct image_work *g, enum image_fate fate, uint64_t cut, struct error *err);
 void carry_free(struct carry *c);
-/* What CARRIED chunks say of the image. */
+/* Reads the CARRIED chunks of the image. */
 int carry_load(struct image_work *g, struct error *err);
 /* An event that is none. */
 bool carry_count(struct image_work *g, const struct block_event *e, bool is_call);
 bool carry_origin(struct image_work *g, uint32_t slot, const struct block_event *e);
 void carry_taken(struct image_work *g, const struct merge_row *a);
-/* Whether the rows before the window are done. head: the next row, NULL at the end. */
+/* True if the rows before the window are done. head: the next row, NULL at the end. */
 bool carry_is_due(struct image_work *g, const struct merge_row *head, uint64_t until);
-/* Whether the image has a window at all, and is to begin it now. */
+/* True if the image has a window at all, and is to begin it now. */
 bool carry_speaks(const struct image_work *g);
 int carry_speak(struct image_work *g, struct error *err);
 /* The live blocks, oldest first; to be freed. NULL without memory. */
@@ -189,7 +189,7 @@ uint32_t carry_thread(const struct image_work *g, uint32_t number);
 
 /* ---- image_kernel.c ---- */
 
-/* What goes into the facts of the image: its arrays of faults, levels and moments, from a clock on.
+/* Makes the kernel's facts of the image: its arrays of faults, levels and moments, from a clock on.
  * f: where the faults were, judged to the end; NULL when there are none. False without memory;
  * image_kernel_facts_free in either case. */
 bool image_kernel_facts(const struct kernel_run *r, const struct faulted *f,

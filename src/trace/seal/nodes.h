@@ -32,7 +32,7 @@ struct nodes {
         uint32_t id, at; /* the recorder's; index into all[], 0: none */
     } * apart;           /* ids without a page: they lie too far from others */
     size_t apart_count, apart_room;
-    struct index by_id; /* of apart[] */
+    struct index by_id; /* places in apart[] by id */
     size_t ids;         /* that were used or announced */
     struct node *all;   /* [0] is none */
     size_t count, cap;
@@ -43,7 +43,7 @@ struct nodes {
 /* The index into all[] of an id that is not on a page, 0 for none. */
 uint32_t nodes_find_apart(const struct nodes *t, uint32_t id);
 
-/* Of id; NULL: it was neither announced nor used. */
+/* The node of an id; NULL: it was neither announced nor used. */
 static inline struct node *nodes_find(const struct nodes *t, uint32_t id)
 {
     const uint32_t page = id >> NODES_PAGE_BITS;

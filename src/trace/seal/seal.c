@@ -34,7 +34,7 @@ uint64_t seal_start_of(const struct raw_image *m)
  * same time. */
 enum { GENERATIONS_MOST = 4096, UNKNOWN = 0 };
 #define ON_THE_WAY UINT32_MAX
-#define IN_A_RING  (UINT32_MAX - 1) /* of a damaged file */
+#define IN_A_RING  (UINT32_MAX - 1) /* only in a damaged file */
 
 /* The parent from which the image inherits; UINT32_MAX: from none. */
 static uint32_t heir_of(const struct raw *r, const uint32_t *generation, uint32_t image)
@@ -165,7 +165,7 @@ int seal_step(struct sealing *s, struct error *err)
     uint64_t child = UINT64_MAX, until = l->limit;
     if (l->next < l->end)
         child = seal_start_of(&s->raw->images[s->children[l->next]]);
-    if (until != UINT64_MAX) /* what a row means is seen in those that are near */
+    if (until != UINT64_MAX) /* rows that are near show the meaning of a row */
         until = until > s->time.near ? until - s->time.near : 0;
     if (child < until)
         until = child;
@@ -179,7 +179,7 @@ int seal_step(struct sealing *s, struct error *err)
         return 2;
     if (l->limit != UINT64_MAX && (until < child || image_is_stalled(l->work)))
         return 1;
-    /* What a child that begins behind it inherits is not known yet. */
+    /* The blocks that a child inherits which begins behind it are not known yet. */
     const bool stopped = s->fold && image_stopped(l->work);
     if (stopped)
         l->next = l->end;
@@ -205,7 +205,7 @@ int seal_write_facts(struct sealing *s, enum seal_type type, const struct file_f
     return status;
 }
 
-/* Whether the window begins behind its end. */
+/* True if the window begins behind its end. */
 static bool image_is_before_window(const struct sealing *s, const struct raw_image *m)
 {
     return s->cut && m->ended && m->end_clock && m->end_clock < s->cut;
@@ -243,7 +243,7 @@ int seal_plan(struct sealing *s, struct error *err)
         qsort(order, n, sizeof *order, by_parent);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < n; i++) {
-        /* What begins behind the cut is not folded. */
+        /* An image that begins behind the cut is not folded. */
         if (s->fold && (order[i].start >= s->cut || order[i].start == UINT64_MAX))
             continue;
         /* Where it belongs is not known yet. */

@@ -16,7 +16,7 @@ struct seal_how {
 /* Writes to the empty file open at `out` (seekable). */
 int seal_recording(struct raw *r, int out, const struct seal_how *how,
                    struct trace_seal_result *result, struct error *err);
-/* Of a flight recorder: folds the rows before the clock `cut` and appends what they led to. Images
+/* For a flight recorder: folds the rows before the clock `cut` and appends what they led to. Images
  * that were folded say so, and their streams where they go on. */
 struct carry_out;
 struct timebase;

@@ -18,7 +18,7 @@ struct level {
     uint64_t bytes_done;       /* when a child was entered */
 };
 
-/* Of an image of a recording that grows. */
+/* An image of a recording that grows. */
 struct seal_met {
     bool entered, finished;
     uint32_t begun;       /* finished: how many children it had */
@@ -33,11 +33,11 @@ struct sealing {
     struct block_writer *blocks;
     uint32_t *children;    /* images in the order of their starts, by image forked from */
     uint32_t *first_child; /* range of children by image */
-    uint32_t placed;       /* of children[] */
-    uint32_t roots_begun;  /* of those that were forked from none */
+    uint32_t placed;       /* how many of children[] are placed */
+    uint32_t roots_begun;  /* how many that were forked from none have begun */
     uint32_t images;
-    uint64_t bytes_done;  /* of the images that are finished */
-    uint64_t bytes_below; /* of those on the stack below the top */
+    uint64_t bytes_done;  /* the bytes of the images that are finished */
+    uint64_t bytes_below; /* the bytes of those on the stack below the top */
     bool cut_forks;       /* there are more generations of forks than are followed */
     struct image_totals totals;
     const struct seal_how *how;

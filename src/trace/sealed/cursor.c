@@ -201,7 +201,7 @@ static int next_block(struct cursor *c, struct error *err)
             count_damaged(c, b);
             continue;
         }
-        c->state_number++; /* what it will be when all of its events are given out */
+        c->state_number++; /* its value when all of its events are given out */
         if (cursor_take_begin(c, err))
             return -1;
         c->block = b;

@@ -227,7 +227,8 @@ static int64_t take_slots_degraded(struct cursor *c, const uint8_t *code, const 
 
 /* ---- addresses ---- */
 
-/* Of the next event that is neither an allocation nor a release of a known slot. */
+/* Takes the address of the next event that is neither an allocation nor a release of a known slot.
+ */
 static uint64_t take_other_address(struct cursor *c)
 {
     uint64_t v = span_varint(&c->other_rest);

@@ -20,7 +20,7 @@ struct arrays {
     uint8_t *kind, *op, *path;
     uint32_t *slot, *thread, *stack;
     uint64_t *size, *time, *address, *usable, *argument;
-    /* of ALLOCs alone */
+    /* only for ALLOCs */
     uint32_t *begun_stack;
     uint64_t *begun_size, *begun_usable, *begun_address;
     size_t begun;
@@ -31,7 +31,7 @@ struct arrays {
 #define CURSOR_ENTRIES          (BATCH + 16)
 #define CURSOR_DEGRADED_ENTRIES (2 * BATCH + 16)
 
-/* What reading found out about blocks, for the store. */
+/* Findings about blocks, for the store. */
 struct cursor_finding {
     struct store_block *block;
     uint32_t lost_calls; /* it was read to its end, but for so many calls; or, */
@@ -43,10 +43,10 @@ struct cursor_found {
     bool failed; /* no memory for one */
 };
 
-struct slot_place { /* of the block that a slot names, or named last */
+struct slot_place { /* the block that a slot names, or named last */
     uint64_t address;
     uint32_t epoch;
-    uint8_t class; /* of its size, see predict.h */
+    uint8_t class; /* the class of its size, see predict.h */
 };
 
 struct cursor {
@@ -84,8 +84,9 @@ struct cursor {
     uint32_t recent_mask, slot_allocs;
 
     /* after damage */
-    uint64_t state_number; /* of the block that the mirror is the state before of */
-    uint32_t *ended;       /* blocks that the caller knows and that ended in a lost range */
+    uint64_t
+        state_number; /* the state number of the block that the mirror is the state before of */
+    uint32_t *ended;  /* blocks that the caller knows and that ended in a lost range */
     size_t ended_n, ended_cap;
     bool degraded;
     uint8_t *known; /* by slot: the caller saw it begin, and not end */

@@ -8,7 +8,7 @@ struct part {
     struct cursor_found found;
     struct trace_batch batch;
     struct error err;
-    int status; /* of cursor_decode */
+    int status; /* the status of cursor_decode */
 };
 
 struct decoder {

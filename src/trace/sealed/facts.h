@@ -12,25 +12,25 @@
 enum { FACTS_ENVIRONMENT = 1, FACTS_SETTINGS = 2 };
 
 enum seal_fact {
-    SEAL_FACT_FILE = 1,  /* of FILE and END: varints and texts */
-    SEAL_FACT_IMAGE = 2, /* of IMAGE: varints and texts */
+    SEAL_FACT_FILE = 1,  /* in FILE and END: varints and texts */
+    SEAL_FACT_IMAGE = 2, /* in IMAGE: varints and texts */
     SEAL_FACT_MODULES = 3,
     SEAL_FACT_THREADS = 4,
     SEAL_FACT_NOTES = 5,
     SEAL_FACT_RESIDENT = 6,
     SEAL_FACT_SPLITS = 7,
-    SEAL_FACT_PARENT = 8, /* of NODES, numbers: 0 outermost, else 1 + zigzag(id - parent) */
+    SEAL_FACT_PARENT = 8, /* in NODES, numbers: 0 outermost, else 1 + zigzag(id - parent) */
     SEAL_FACT_MODULE = 9, /* numbers: 0 none, else index + 1 */
     SEAL_FACT_PC = 10,    /* numbers: zigzag of the difference to the last pc of the section whose
                              module has the same low byte */
     SEAL_FACT_FLAGS = 11, /* u8 a node; says how many there are */
-    SEAL_FACT_NAMES = 12, /* of IMAGE: records as in MLW_TLV_NAMES */
+    SEAL_FACT_NAMES = 12, /* in IMAGE: records as in MLW_TLV_NAMES */
     SEAL_FACT_FAULTS = 13,
     SEAL_FACT_LEVELS = 14,
     SEAL_FACT_MOMENTS = 15,
     SEAL_FACT_EARLY_THREADS = 16, /* of EARLY: varints index, tid, start ns, text name */
     SEAL_FACT_SPLITS_MORE = 17,
-    SEAL_FACT_CALLED = 18 /* of IMAGE: a count and texts of the title, text comm */
+    SEAL_FACT_CALLED = 18 /* in IMAGE: a count and texts of the title, text comm */
 };
 
 #define SEAL_NODES_MAX   (64u << 10) /* nodes of a NODES section, at most */
@@ -43,8 +43,8 @@ struct file_facts {
     struct mlw_limits limits;
 };
 
-/* What goes with a trace_image into its section. `forked_from` is the number of an image in the
- * file. */
+/* The facts that go with a trace_image into its section. `forked_from` is the number of an image in
+ * the file. */
 struct image_facts {
     struct trace_image image;
     uint64_t first_block; /* blocks before are void (a reset) */
@@ -55,8 +55,9 @@ struct image_facts {
 
 void facts_put_file(struct seal_writer *w, struct section *s, const struct file_facts *f);
 void facts_put_image(struct seal_writer *w, struct section *s, const struct image_facts *f);
-/* What names events, so far: modules, threads (whose numbers are in `threads`) and event notes that
- * no EARLY section of the image had; `described`: and what the image says of its process. */
+/* Writes the names of events so far: modules, threads (whose numbers are in `threads`) and event
+ * notes that no EARLY section of the image had; `described`: and what the image says of its
+ * process. */
 void facts_put_early(struct seal_writer *w, struct section *s, const struct image_facts *f,
                      bool described, const uint32_t *threads);
 /* nodes[0..n) are those numbered first...; n is at most SEAL_NODES_MAX. */
@@ -68,7 +69,7 @@ int facts_read_file(int fd, const struct section_head *h, ZSTD_DCtx *z, struct a
                     struct file_facts *f, struct error *err);
 int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
                      struct image_facts *f, struct error *err);
-/* What the EARLY sections of an image say, put together; zeroed at first. Adds the section at h,
+/* The EARLY sections of an image, put together; zeroed at first. Adds the section at h,
  * which must be the next. 0 or -1. The arrays of f.image are in the arena after ..._finish. */
 struct early_facts {
     struct image_facts f;

@@ -103,7 +103,7 @@ struct facts {
     struct span s; /* the rest of the stream that is read */
     struct arena *arena;
     const struct trace_image *image;
-    uint64_t time, address; /* of the record before, where differences are kept */
+    uint64_t time, address; /* the record before, where differences are kept */
     struct error *err;
 };
 
@@ -310,7 +310,7 @@ static bool read_names(struct facts *r, struct trace_image *m)
     return m->names != NULL;
 }
 
-/* What earlier writers did not write of the splits. */
+/* Reads the fields of splits that earlier writers did not write. */
 static bool more_of_splits(struct facts *r, struct mlw_split *splits, uint32_t count)
 {
     if (!load_stream(r, SEAL_FACT_SPLITS_MORE))

@@ -45,7 +45,7 @@ struct kept_making {
 
 uint64_t kept_made_by(void);
 
-/* Whether the index has a part that holds; r is then to be closed. */
+/* True if the index has a part that holds; r is then to be closed. */
 bool kept_open(struct kept_reading *r, const struct store *s, uint32_t image, uint64_t kind,
                uint64_t key);
 void kept_close(struct kept_reading *r);

@@ -80,7 +80,8 @@ static bool count_mixed(const struct bytes *code, struct totals *t)
     return !bad;
 }
 
-/* Of all codes of a block, batch by batch. 0; 1 when one of them does not exist; -1 without memory.
+/* Counts all codes of a block, batch by batch. 0; 1 when one of them does not exist; -1 without
+ * memory.
  */
 static int count_codes(struct loaded *l, struct totals *t)
 {

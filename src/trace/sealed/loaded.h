@@ -11,7 +11,7 @@
 
 #define BATCH 4096u /* events of a block that are given out at a time */
 
-/* What the codes of a batch say. */
+/* Counts from the codes of a batch. */
 struct code_counts {
     uint16_t allocs, refs, others; /* refs: with a reference that is written */
     uint16_t mixed; /* ALLOCs without size or stack, and other events that have one of them */

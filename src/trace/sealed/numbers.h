@@ -12,7 +12,7 @@ struct numbers {
     unsigned width;
     size_t n, at;   /* numbers in the column; taken so far */
     size_t patch;   /* index of the next patch, SIZE_MAX for none */
-    uint64_t value; /* of that patch */
+    uint64_t value; /* the value of that patch */
     struct span rest;
     bool bad; /* a patch that cannot be */
 };

@@ -14,7 +14,7 @@
 
 #define SEAL_MAGIC        0x31534c4du /* "MLS1" */
 #define SEAL_VERSION      1u
-#define SEAL_MINOR        1u           /* what earlier readers of the version may skip */
+#define SEAL_MINOR        1u           /* additions that earlier readers of the version may skip */
 #define SEAL_BLOCK_EVENTS (128u << 10) /* events of a full block that we write, at most */
 /* A file that is cut loses the block that it is cut in: at most this part of its events. */
 #define SEAL_BLOCK_PARTS 4u
@@ -29,7 +29,7 @@ enum seal_type {
     SEAL_NODES = 3, /* stack nodes of an image */
     SEAL_IMAGE = 4, /* facts of an image, before its last block */
     SEAL_END = 5,   /* last: says how many images there are */
-    SEAL_EARLY = 6, /* what IMAGE will say that names the events of the blocks from here on */
+    SEAL_EARLY = 6, /* the part of IMAGE that names the events of the blocks from here on */
     SEAL_INDEX = 7  /* behind END: what a reader worked out of an image's events, see index.h */
 };
 
@@ -38,14 +38,15 @@ struct seal_header {
     uint16_t type;    /* enum seal_type */
     uint16_t streams; /* entries of struct seal_stream that end the header */
     uint32_t header_bytes;
-    uint32_t image;         /* number of the image in the file, from 0 */
-    uint64_t payload_bytes; /* of the streams, one behind the other, right after the header */
-    uint64_t checksum;      /* mlw_checksum_part(0, header with this field 0, header_bytes) */
-    uint64_t number;        /* BLOCK, EARLY: from 0 in its image; NODES: first id; END: images;
-                               INDEX: enum trace_kept_kind */
-    uint64_t made_of;       /* INDEX: see struct store; 0 else, as the next two */
-    uint64_t made_by;       /* INDEX: of the version of mallow */
-    uint64_t key;           /* INDEX: of what it answers, among those of its kind */
+    uint32_t image; /* number of the image in the file, from 0 */
+    uint64_t
+        payload_bytes; /* the bytes of the streams, one behind the other, right after the header */
+    uint64_t checksum; /* mlw_checksum_part(0, header with this field 0, header_bytes) */
+    uint64_t number;   /* BLOCK, EARLY: from 0 in its image; NODES: first id; END: images;
+                          INDEX: enum trace_kept_kind */
+    uint64_t made_of;  /* INDEX: see struct store; 0 else, as the next two */
+    uint64_t made_by;  /* INDEX: of the version of mallow */
+    uint64_t key;      /* INDEX: of what it answers, among those of its kind */
 };
 _Static_assert(sizeof(struct seal_header) == 64, "the section header is 64 bytes");
 
@@ -59,7 +60,7 @@ struct seal_block {
     uint32_t events;
     uint32_t allocs;       /* events of kind ALLOC in it */
     uint32_t used_slots;   /* slots ever used, at the start */
-    uint32_t free_slots;   /* of them, free at the start */
+    uint32_t free_slots;   /* those of them that are free at the start */
     uint32_t threads;      /* entries of the thread table */
     uint32_t calls;        /* API calls in it */
     uint32_t new_slots;    /* slots that it is the first to use */
@@ -71,7 +72,7 @@ struct seal_block {
 _Static_assert(sizeof(struct seal_block) == 88, "the block header is 88 bytes");
 
 struct seal_stream {
-    uint8_t id;    /* of the column: enum seal_column or enum seal_fact */
+    uint8_t id;    /* the column's: enum seal_column or enum seal_fact */
     uint8_t part;  /* byte plane 0..7, or SEAL_PART_* */
     uint8_t codec; /* 0 stored, 1 a zstd frame */
     uint8_t reserved;
@@ -118,9 +119,9 @@ int section_write(struct seal_writer *w, struct section *s, struct error *err);
 /* --- reading --- */
 
 struct section_head {
-    uint64_t offset; /* of the section in the file */
+    uint64_t offset; /* the offset of the section in the file */
     struct seal_header header;
-    struct seal_block block; /* of a BLOCK */
+    struct seal_block block; /* the head of a BLOCK */
     struct seal_stream streams[SEAL_STREAMS_MAX];
 };
 

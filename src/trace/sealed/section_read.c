@@ -21,7 +21,7 @@ static ssize_t read_section_at(int fd, void *to, size_t n, uint64_t off)
     return (ssize_t)done;
 }
 
-/* Whether the n bytes at p begin with a sound head (left: bytes of the file from there on). */
+/* True if the n bytes at p begin with a sound head (left: bytes of the file from there on). */
 static bool head_parse(const uint8_t *p, size_t n, uint64_t left, struct section_head *h)
 {
     if (n < sizeof h->header)

@@ -85,7 +85,7 @@ static int take_section(struct opening *o, const struct section_head *h, struct 
         return take_file(o, h, err);
     if (k->type != SEAL_BLOCK && k->type != SEAL_NODES && k->type != SEAL_IMAGE &&
         k->type != SEAL_EARLY)
-        return 0; /* of a later writer */
+        return 0; /* from a later writer */
     size_t i = image_of_number(o, k->image);
     if (i == SIZE_MAX)
         return store_no_memory(err);
@@ -434,7 +434,7 @@ static int order_images(struct opening *o, struct error *err)
     return 0;
 }
 
-/* Whether the bytes from `at` on, which are no sound section, can be one of the index whose writer
+/* True if the bytes from `at` on, which are no sound section, can be one of the index whose writer
  * did not come to its end; or another reader is writing an index. */
 static bool is_torn_index(const struct opening *o, uint64_t at, uint64_t end)
 {

@@ -49,8 +49,8 @@ struct store {
     bool kept_torn; /* the index has a part that is not sound */
     bool may_keep;  /* behind the recording, which is whole, there is nothing but an index */
     struct trace_info info;
-    struct trace_image *images;  /* what info.images points to */
-    struct store_image *details; /* of each */
+    struct trace_image *images;  /* info.images points here */
+    struct store_image *details; /* one for each */
     struct arena arena;
     uint64_t tick_ns;
     bool has_end; /* the END section is there: the file is whole */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-struct list_part { /* of a process */
+struct list_part { /* one process's part */
     struct watch_report report;
     struct watch_rows rows;
 };

@@ -11,14 +11,14 @@
 
 struct list_past { /* figures of the latest moments */
     uint64_t key;
-    uint64_t moment;           /* of the latest one */
+    uint64_t moment;           /* the moment of the latest one */
     uint32_t count;            /* how many there are, latest at count - 1 of list_past_at */
     float bytes[LIST_MOMENTS]; /* a ring */
 };
 
 struct list_row {
-    struct watch_site site;    /* of all its stacks, in all processes */
-    uint64_t key;              /* of its name: the same at each moment */
+    struct watch_site site;    /* its sums over all stacks, in all processes */
+    uint64_t key;              /* made of its name: the same at each moment */
     const struct names *names; /* these are of the stack that holds most */
     const uint32_t *frames;    /* as struct watch_row */
     size_t count, first;
@@ -32,7 +32,7 @@ struct list_row {
 struct watch_list {
     struct list_row *rows; /* that pass the filter, in order */
     size_t count, all;     /* all: with those that do not pass */
-    struct estimate total; /* of all */
+    struct estimate total; /* the total of all */
     double growth_bytes;
     uint64_t older_than_ns, known_blocks;
     bool automatic, chosen_by_lifetimes;
@@ -40,7 +40,7 @@ struct watch_list {
     struct list_part *parts; /* private */
 };
 
-struct list_memory; /* of earlier moments */
+struct list_memory; /* memory of earlier moments */
 
 struct list_memory *list_memory_new(void); /* NULL: no memory */
 void list_memory_free(struct list_memory *m);

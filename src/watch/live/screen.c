@@ -222,7 +222,7 @@ static void together(struct watch_screen *s)
         show_view(s, SCREEN_TABLE);
 }
 
-/* Whether the key was part of a filter. */
+/* True if the key was part of a filter. */
 static bool type(struct watch_screen *s, int key)
 {
     size_t n = strlen(s->filter);

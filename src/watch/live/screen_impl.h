@@ -18,7 +18,7 @@ struct watch_screen {
     enum watch_order order;
     bool apart;       /* one process; else all together */
     uint32_t process; /* its index */
-    uint64_t key;     /* of the chosen row; 0: the first */
+    uint64_t key;     /* the key of the chosen row; 0: the first */
     uint64_t drawn;   /* the key of the row that was drawn as chosen; 0: none */
     size_t at, top;   /* its number in the list, the number of the first row shown */
     size_t scroll;    /* the first line shown of a text that is longer than the screen */
@@ -26,7 +26,7 @@ struct watch_screen {
     bool typing;      /* a filter */
     bool paused;
     char filter[64], said[160];
-    uint64_t live[SCREEN_MOMENTS], rss[SCREEN_MOMENTS]; /* of the processes shown; rings */
+    uint64_t live[SCREEN_MOMENTS], rss[SCREEN_MOMENTS]; /* sums over the processes shown; rings */
     uint64_t moments;                                   /* how many there ever were */
     /* Bytes that the sum of their RSS counted more than once when they were last asked for it. */
     uint64_t shared_bytes, shared_ns, shared_took_ns;

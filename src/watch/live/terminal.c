@@ -131,7 +131,7 @@ void terminal_write(const char *bytes, size_t n)
 
 /* ---- keys ---- */
 
-/* What follows an escape, as xterm, the Linux console, tmux and screen send it. */
+/* Sequences behind an escape, as xterm, the Linux console, tmux and screen send them. */
 static const struct {
     const char *bytes;
     int key;

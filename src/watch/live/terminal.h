@@ -39,9 +39,9 @@ enum terminal_key {
 int terminal_take(struct error *err);
 /* Also when it was not taken. */
 void terminal_give_back(void);
-/* Whether it is drawn on now: not between Ctrl-Z and going on. */
+/* True if it is drawn on now: not between Ctrl-Z and going on. */
 bool terminal_taken(void);
-/* Whether there is no one at it any more: it hung up, or who started this process has ended and
+/* True if there is no one at it any more: it hung up, or who started this process has ended and
  * another one has the terminal. */
 bool terminal_lost(void);
 

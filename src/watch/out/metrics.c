@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "watch/estimate.h"
 
-struct watched { /* of a process */
+struct watched { /* one process's part */
     const struct watch_process *process;
     struct estimate live;
 };

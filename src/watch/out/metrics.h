@@ -16,7 +16,7 @@
 void watch_metrics(struct buffer *out, struct watch_process *const *processes, size_t count,
                    bool open);
 
-/* Whether an Accept header prefers OpenMetrics to the text format. accept may be NULL. */
+/* True if an Accept header prefers OpenMetrics to the text format. accept may be NULL. */
 bool watch_metrics_open(const char *accept);
 
 #endif

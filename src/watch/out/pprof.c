@@ -21,7 +21,7 @@ static double larger(double a, double b) { return a > b ? a : b; }
 
 static void values_of(const struct watch_site *s, int64_t values[VALUES])
 {
-    /* What a fork inherited was allocated, too, and so it counts. */
+    /* Blocks that a fork inherited were allocated, too, and so they count. */
     values[0] = round_to_whole(larger(s->sums.allocated_blocks, s->live.blocks));
     values[1] = round_to_whole(larger(s->sums.allocated_bytes, s->live.bytes));
     values[2] = round_to_whole(s->live.blocks);

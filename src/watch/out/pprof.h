@@ -34,7 +34,7 @@ int watch_pprof_write(FILE *out, const struct watch_process *p, const struct wat
 /* The four values of a site; returns whether one is not 0. options may be NULL. */
 bool watch_pprof_values(const struct watch_site *s, const struct watch_pprof_options *options,
                         int64_t values[WATCH_PPROF_VALUES]);
-/* What they mean: type and unit, in the order of the values. */
+/* Type and unit of each, in the order of the values. */
 extern const char *const watch_pprof_types[WATCH_PPROF_VALUES][2];
 
 /* The values of now, to be the base of a later profile of the same process. The caller frees
