@@ -58,8 +58,8 @@ static const struct option_spec specs[] = {
     {0, "group-by", OPTION_TEXT, AT(group_by), "host|service|build-id|label.KEY",
      "--distribution: of the processes of each host, service, build or value of a label; --html: "
      "by this label, too (default label.version)"},
-    {'n', NULL, OPTION_COUNT, AT(top), "N", "report: show N call sites (default 10; in JSON 1000)",
-     1, UINT32_MAX},
+    {'n', NULL, OPTION_COUNT, AT(top), "N",
+     "report: show N call sites, 0: all (default 10; in JSON 1000)", 0, UINT32_MAX - 1},
     {0, "old", OPTION_TEXT, AT(old), "SELECTION",
      "diff: the processes before: all, or host=H, service=S, build-id=B, since=T, until=T, "
      "label.KEY=V "
@@ -170,8 +170,10 @@ static int run_diff(const struct command *self, const struct fleet_cli *cli, cha
                              "--growth, --leaks, --distribution and --timeline go with report");
     if (cli->html && (cli->json || cli->sql))
         return command_usage(self, "--html, --json and --sql are different answers; choose one");
-    const struct fleet_question q = {
-        .where = cli->store, .by = (enum metric)cli->by, .top = cli->top, .json = cli->json};
+    const struct fleet_question q = {.where = cli->store,
+                                     .by = (enum metric)cli->by,
+                                     .top = fleet_read_top(cli),
+                                     .json = cli->json};
     struct fleet_store *store = NULL;
     char *texts[2] = {strdup(cli->old), strdup(cli->now)};
     int status = 0;
@@ -215,7 +217,7 @@ static int run_fleet(const struct command *self, const void *options, char **ope
                          operands[0]);
 }
 
-static const struct fleet_cli defaults = {.view = VIEW_DEFAULTS};
+static const struct fleet_cli defaults = {.view = VIEW_DEFAULTS, .top = FLEET_TOP_NOT_GIVEN};
 
 const struct command command_fleet = {
     .name = "fleet",

@@ -96,12 +96,17 @@ int fleet_read_baseline(const struct command *self, const struct fleet_cli *cli,
     return 0;
 }
 
+uint64_t fleet_read_top(const struct fleet_cli *cli)
+{
+    return cli->top == FLEET_TOP_NOT_GIVEN ? 0 : cli->top ? cli->top : FLEET_ALL;
+}
+
 int fleet_read_question(const struct command *self, const struct fleet_cli *cli,
                         struct fleet_question *q)
 {
     *q = (struct fleet_question){.where = cli->store,
                                  .by = (enum metric)cli->by,
-                                 .top = cli->top,
+                                 .top = fleet_read_top(cli),
                                  .json = cli->json,
                                  .growth = cli->growth,
                                  .slice_ns = cli->slice_ns};

@@ -6,6 +6,8 @@
 #include "cli/view.h"
 #include "fleet/fleet.h"
 
+#define FLEET_TOP_NOT_GIVEN UINT64_MAX
+
 struct fleet_cli {
     const char *store, *key_file, *ca, *cluster, *host, *service, *build_id, *since, *until, *old,
         *now, *baseline, *group_by, *watched, *html;
@@ -28,6 +30,8 @@ int fleet_read_selection(const struct command *self, const struct fleet_cli *cli
 /* Those that --growth compares them with. 0, or an exit status. */
 int fleet_read_baseline(const struct command *self, const struct fleet_cli *cli,
                         const struct fleet_selection *of, struct fleet_selection *old);
+/* What -n says, as a question has it. */
+uint64_t fleet_read_top(const struct fleet_cli *cli);
 /* The question that the options ask of a report or diff. 0, or an exit status. */
 int fleet_read_question(const struct command *self, const struct fleet_cli *cli,
                         struct fleet_question *q);

@@ -14,8 +14,6 @@
 #include "stats/stats.h"
 
 enum { OLD, NEW, SIDES };
-enum { TOP_TEXT = 10, TOP_JSON = 1000 };
-
 struct change { /* of a call path */
     uint64_t sites[SIDES], sum[SIDES], processes[SIDES];
     unsigned __int128 squares[SIDES];
@@ -149,7 +147,7 @@ static int diff_as_json(FILE *out, struct fleet_store *store, const struct chang
                         struct error *err)
 {
     static const char *const sides[SIDES] = {"old", "new"};
-    const uint64_t top = c->question->top ? c->question->top : TOP_JSON;
+    const uint64_t top = show_top(c->question, SHOW_SITES);
     struct json j = {.out = out};
     int status = 0;
     json_begin(&j);
@@ -210,7 +208,7 @@ static int print_change(FILE *out, struct fleet_store *store, const struct chang
 static int diff_as_text(FILE *out, struct fleet_store *store, const struct changes *c,
                         struct error *err)
 {
-    const uint64_t top = c->question->top ? c->question->top : TOP_TEXT;
+    const uint64_t top = show_top(c->question, SHOW_SITES);
     uint64_t unsure = 0, shown = 0;
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
     int status = 0;
@@ -240,8 +238,7 @@ static int diff_as_text(FILE *out, struct fleet_store *store, const struct chang
 /* Those that may be shown, all at once. */
 static int prepare(struct fleet_store *store, const struct changes *c, struct error *err)
 {
-    const uint64_t asked = c->question->top;
-    const uint64_t top = asked ? asked : TOP_JSON;
+    const uint64_t top = show_top(c->question, SHOW_SITES_MOST);
     uint64_t *sites = malloc((c->count + 1) * sizeof *sites);
     size_t count = 0;
     if (!sites)

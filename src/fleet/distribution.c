@@ -8,8 +8,6 @@
 #include "fleet/answers.h"
 #include "fleet/show.h"
 
-enum { TOP_TEXT = 10, TOP_JSON = 1000 };
-
 struct asked {
     const struct fleet_question *q;
     struct store_totals totals;
@@ -94,7 +92,7 @@ static int as_text(FILE *out, struct fleet_store *store, const struct asked *a, 
 int fleet_distribution(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                        const struct fleet_question *q, struct error *err)
 {
-    const uint64_t top = q->top ? q->top : q->json ? TOP_JSON : TOP_TEXT;
+    const uint64_t top = show_top(q, SHOW_SITES);
     struct asked a = {.q = q, .parts = {.top = top}, .sites = {.top = top}};
     int status = store_totals(store, of, &a.totals, err);
     if (!status)
@@ -113,5 +111,6 @@ int fleet_distribution_sql(FILE *out, struct fleet_store *store, const struct fl
                            const struct fleet_question *q, struct error *err)
 {
     const int status = show_sql(out, store_parts_sql(store, of, q->by, &q->group), 0, err);
-    return status ? status : show_sql(out, store_spread_sql(store, of, q->by, q->top), 0, err);
+    return status ? status
+                  : show_sql(out, store_spread_sql(store, of, q->by, show_limit(q)), 0, err);
 }

@@ -127,10 +127,12 @@ struct fleet_group {    /* by what processes are put into parts; neither: one pa
 /* host, service, build-id or label.KEY. */
 bool fleet_parse_group(const char *text, struct fleet_group *group);
 
+#define FLEET_ALL UINT32_MAX
+
 struct fleet_question {
     const char *where; /* the store's name, for the document */
     enum metric by;
-    uint64_t top; /* sites shown; 0: 10 in text, 1000 in JSON */
+    uint64_t top; /* sites shown; 0: 10 in text, 1000 in JSON; FLEET_ALL: all */
     bool json;
     bool page;                /* report and diff: JSON with what only a page shows, too */
     bool growth;              /* diff: only what grew */

@@ -8,8 +8,6 @@
 #include "fleet/answers.h"
 #include "fleet/show.h"
 
-enum { TOP_TEXT = 10, TOP_JSON = 1000 };
-
 static int as_json(FILE *out, struct fleet_store *store, const struct fleet_question *q,
                    const struct store_totals *t, const struct answers *a, struct error *err)
 {
@@ -84,7 +82,7 @@ int fleet_leaks(FILE *out, struct fleet_store *store, const struct fleet_selecti
                 const struct fleet_question *q, struct error *err)
 {
     struct store_totals totals;
-    struct answers a = {.top = q->top ? q->top : q->json ? TOP_JSON : TOP_TEXT};
+    struct answers a = {.top = show_top(q, SHOW_SITES)};
     int status = store_totals(store, of, &totals, err);
     if (!status)
         status = answers_sites(&a, store, of, BY_END, true, totals.processes, err);
@@ -97,5 +95,5 @@ int fleet_leaks(FILE *out, struct fleet_store *store, const struct fleet_selecti
 int fleet_leaks_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                     const struct fleet_question *q, struct error *err)
 {
-    return show_sql(out, store_leaks_sql(store, of, q->top), 0, err);
+    return show_sql(out, store_leaks_sql(store, of, show_limit(q)), 0, err);
 }

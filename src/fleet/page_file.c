@@ -7,7 +7,10 @@
 #include "show/output.h"
 #include "show/html_page.h"
 
-enum { SITES = 1000 };
+enum {
+    SITES = 1000,
+    SITES_MOST = 1 << 20 /* more than fit into a page: where a search of how many do begins */
+};
 
 static int write_page(const char *path, const char *where, const char *kind, const char *json,
                       size_t bytes, struct error *err)
@@ -41,7 +44,8 @@ int fleet_page(const char *path, struct fleet_store *store, const struct fleet_s
     struct fleet_question asked = *q;
     int status;
     asked.json = asked.page = true;
-    for (asked.top = q->top ? q->top : SITES;; asked.top /= 2) {
+    asked.top = !q->top ? SITES : q->top < SITES_MOST ? q->top : SITES_MOST;
+    for (;; asked.top /= 2) {
         char *json = NULL;
         size_t bytes = 0;
         bool large = false;

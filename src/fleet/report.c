@@ -9,8 +9,6 @@
 #include "fleet/show.h"
 #include "fleet/store.h"
 
-enum { TOP_TEXT = 10, TOP_JSON = 1000 };
-
 struct rows { /* those that are shown, and the sum of the rest */
     struct store_row *items;
     size_t count, room;
@@ -162,7 +160,7 @@ int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_select
                  const struct fleet_question *q, struct error *err)
 {
     struct store_totals totals;
-    struct rows rows = {.top = q->top ? q->top : q->json ? TOP_JSON : TOP_TEXT};
+    struct rows rows = {.top = show_top(q, SHOW_SITES)};
     int status = store_totals(store, of, &totals, err);
     if (!status)
         status = store_sites(store, of, q->by, keep, &rows, err);
@@ -178,5 +176,5 @@ int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_select
 int fleet_report_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                      const struct fleet_question *q, struct error *err)
 {
-    return show_sql(out, store_sites_sql(store, of, q->by), q->top, err);
+    return show_sql(out, store_sites_sql(store, of, q->by), show_limit(q), err);
 }

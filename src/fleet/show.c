@@ -28,6 +28,13 @@ const char *show_figure(char room[HUMAN_TEXT_BYTES], uint64_t value, enum metric
     return room;
 }
 
+uint64_t show_top(const struct fleet_question *q, uint64_t in_text)
+{
+    return q->top ? q->top : q->json ? SHOW_SITES_MOST : in_text;
+}
+
+uint64_t show_limit(const struct fleet_question *q) { return q->top == FLEET_ALL ? 0 : q->top; }
+
 int show_sql(FILE *out, char *sql, uint64_t top, struct error *err)
 {
     if (!sql)

@@ -10,6 +10,11 @@
 const char *show_metric(enum metric by);
 /* As a size or a count. */
 const char *show_figure(char room[HUMAN_TEXT_BYTES], uint64_t value, enum metric by);
+enum { SHOW_SITES = 10, SHOW_SITES_MOST = 1000 };
+/* How many rows are shown: as asked for, or by default `in_text`, and SHOW_SITES_MOST in JSON. */
+uint64_t show_top(const struct fleet_question *q, uint64_t in_text);
+/* The same of a query: 0, all, unless some are asked for. */
+uint64_t show_limit(const struct fleet_question *q);
 /* A query as a statement; top: so many rows, 0: all. Frees `sql`, which may be NULL for no memory.
  */
 int show_sql(FILE *out, char *sql, uint64_t top, struct error *err);

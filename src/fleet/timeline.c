@@ -8,7 +8,7 @@
 #include "fleet/show.h"
 #include "fleet/times.h"
 
-enum { TOP_TEXT = 100, TOP_JSON = 1000, SLICES_MOST = 100 };
+enum { SLICES_TEXT = 100, SLICES_MOST = 100 };
 
 /* *width_ns: how long a slice is, as asked for or so that they are few. 0: there is no process. */
 static int choose_width(struct fleet_store *store, const struct fleet_selection *of,
@@ -106,7 +106,7 @@ static int as_text(FILE *out, const struct fleet_question *q, uint64_t width_ns,
 int fleet_timeline(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                    const struct fleet_question *q, struct error *err)
 {
-    struct answers a = {.top = q->top ? q->top : q->json ? TOP_JSON : TOP_TEXT};
+    struct answers a = {.top = show_top(q, SLICES_TEXT)};
     uint64_t width_ns;
     int status = choose_width(store, of, q->slice_ns, &width_ns, err);
     if (!status && width_ns)
@@ -124,5 +124,5 @@ int fleet_timeline_sql(FILE *out, struct fleet_store *store, const struct fleet_
     uint64_t width_ns;
     if (choose_width(store, of, q->slice_ns, &width_ns, err))
         return -1;
-    return show_sql(out, store_slices_sql(store, of, width_ns ? width_ns : 1), q->top, err);
+    return show_sql(out, store_slices_sql(store, of, width_ns ? width_ns : 1), show_limit(q), err);
 }

@@ -9,8 +9,6 @@
 #include "fleet/answers.h"
 #include "fleet/show.h"
 
-enum { TOP_TEXT = 10, TOP_JSON = 1000 };
-
 /* The truth is not below the samples that were seen. */
 static uint64_t low(const uint64_t *n)
 {
@@ -103,7 +101,7 @@ int fleet_watched(FILE *out, struct fleet_store *store, const struct fleet_selec
                   const struct fleet_question *q, struct error *err)
 {
     struct answers totals = {.top = 1};
-    struct answers a = {.top = q->top ? q->top : q->json ? TOP_JSON : TOP_TEXT};
+    struct answers a = {.top = show_top(q, SHOW_SITES)};
     int status = answers_ask(&totals, store, store_watched_sql(store, of, q->kind, true),
                              WATCHED_NUMBERS, false, err);
     if (!status)
@@ -121,5 +119,5 @@ int fleet_watched(FILE *out, struct fleet_store *store, const struct fleet_selec
 int fleet_watched_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                       const struct fleet_question *q, struct error *err)
 {
-    return show_sql(out, store_watched_sql(store, of, q->kind, false), q->top, err);
+    return show_sql(out, store_watched_sql(store, of, q->kind, false), show_limit(q), err);
 }

@@ -19,7 +19,7 @@ MALLOW, VICTIM, OLD_BUILD, NEW_BUILD = sys.argv[1:5]
 FIGURES = ["calls", "allocated_bytes", "peak_bytes", "peak_blocks", "end_live_bytes", "end_live_blocks", "temporary"]
 TOTALS = ["requested_bytes", "peak_live_bytes", "peak_live_blocks", "end_live_bytes", "end_live_blocks",
           "temporary_allocations", "events", "lost_events"]
-ALL = ["-n", "1000000"]
+ALL = ["-n", "0"]
 
 
 def run(*arguments, status=0, **more):
@@ -142,6 +142,18 @@ class Sums(Case):
             self.assertEqual([list(r[1:8]) for r in sqlite3.connect(self.store).execute(sql)],
                              [[s[c] for c in columns] for s in few["sites"]])
         self.assertIn("inlined_leaf  victim.c:20", run("fleet", "report", "--by", "end", "--store", self.store).stdout)
+
+    def test_all_call_sites(self):
+        """-n 0 leaves none out."""
+        self.load(os.path.join(self.directory, "in"))
+        sites = [s for s in self.report("--by", "calls")["sites"] if s["calls"]]
+        text = run("fleet", "report", "--by", "calls", "-n", "0", "--store", self.store).stdout
+        rows = text.split("call site\n")[1].splitlines()
+        self.assertGreater(len(sites), 10)
+        self.assertEqual(len(rows), len(sites))
+        sql = run("fleet", "report", "--by", "calls", "-n", "0", "--sql", "--store", self.store).stdout
+        self.assertEqual(len(sqlite3.connect(self.store).execute(sql).fetchall()),
+                         len(self.report("--by", "calls")["sites"]))
 
     def test_impossible_sizes(self):
         """Figures that each fit, and whose sum does not, leave every question with an answer."""
