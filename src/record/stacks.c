@@ -35,7 +35,7 @@ static bool is_thread(const struct walk *w, uint64_t at)
 }
 
 /* True: the program gave the stack, out of a block with a mapping of its own, which is counted as a
- * block: it begins at the stack, or on the page before what was rounded up. */
+ * block: it begins at the stack, or on the page before an address that was rounded up. */
 static bool is_in_block(const struct walk *w, const struct glibc_thread_stack *stack)
 {
     enum { IS_MAPPED = 2, FLAGS = 7, HEADER = 16 };
