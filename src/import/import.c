@@ -37,7 +37,7 @@ static int guess(const char *path, enum import_format *format, struct error *err
     if (*format == IMPORT_UNKNOWN)
         return error_set(err, ERROR_USAGE,
                          "%s is neither a file of heaptrack, nor a trace of dj/malloc or of "
-                         "mtrace(3), nor the output of perf script",
+                         "mtrace(3), nor the output of perf script with the time of each event",
                          path);
     return 0;
 }

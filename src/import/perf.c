@@ -99,6 +99,7 @@ struct reader {
     struct event event;
     uint64_t start_ns, last_ns, pid;
     bool pending; /* an event waits for its stack */
+    bool passed;  /* frames that follow are of an event that is of no use */
     bool any;
     struct buffer inlined; /* functions that are inlined into the next frame, each ended by NUL */
 };
@@ -524,14 +525,15 @@ static int perf_read_line(void *arg, char *line, size_t n, struct error *err)
 {
     struct reader *r = arg;
     char name[64];
-    if (!n || *line == '#')
+    if (!n || *line == '#') {
+        r->passed &= n != 0;
         return n ? 0 : finish_event(r, err);
-    if (*line == '\t' || (*line == ' ' && r->pending)) {
-        /* a frame; a short name of a program is indented as well, but has no event before it */
-        const char *p = blanks(line);
-        if (strspn(p, "0123456789abcdef") == strcspn(p, " \t"))
-            return perf_read_frame(r, line, err);
     }
+    const char *const word = blanks(line);
+    const bool frame = strspn(word, "0123456789abcdef") == strcspn(word, " \t");
+    /* a short name of a program is indented as well, but has no event before it */
+    if (frame && (*line == '\t' || (*line == ' ' && r->pending)))
+        return perf_read_frame(r, line, err);
     if (finish_event(r, err))
         return -1;
     struct event *e = &r->event;
@@ -545,12 +547,15 @@ static int perf_read_line(void *arg, char *line, size_t n, struct error *err)
         p = blanks(p);
         rest = *p ? parse_head(p, e, name) : NULL;
     }
+    if (!rest && r->passed && frame && *line == ' ')
+        return 0;
     if (!rest)
         return source_error(r->source, err,
                             "neither an event nor a frame of perf script (is it the output of "
                             "perf script with its usual fields?)");
     e->probe = probe_of(name, &e->returns);
-    if (!e->probe || (e->probe->releases && e->returns)) {
+    r->passed = !e->probe || (e->probe->releases && e->returns);
+    if (r->passed) {
         r->result->skipped++;
         return 0;
     }

@@ -309,6 +309,16 @@ class Perf(unittest.TestCase):
         self.assertEqual((p["allocations"], p["end_live_bytes"]), (1, 100))
         self.assertEqual([f["function"] for f in p["sites"][0]["frames"]], ["make", "main"])
 
+    def test_frames_of_other_events(self):
+        """Indented by blanks, as an editor leaves them; a program's short name is, too."""
+        events = perf_text([(7, 1.0, "malloc", "bytes=0x64", STACK), (7, 1.1, "malloc__return", "ret=0x1000", [])])
+        other = "      dd     9 [000] 0.900000:   10101010 cpu-clock:uhH: \n        562039122f0f <std::map<K, V> as x>::trace+0xbf (/bin/x)\n" \
+                "           dd777 main+0x1 (/bin/dd)\n"
+        for text in (other + "\n" + events, other + other + "\n" + events, events + other):
+            p = imported(text)
+            self.assertEqual((p["allocations"], p["end_live_bytes"]), (1, 100))
+        self.assertIn("line 2", refused(other.replace("562039122f0f", "THIS_IS_WEIRD ")[:other.index("dd777")] + events))
+
     def test_inlined_and_unknown_frames(self):
         p = imported(perf_text([(7, 1.0, "malloc", "arg1=0x10",
                                  [STACK[0], (0x401000, "tiny", "inlined"), (0x401000, "make+0x10", "/bin/prog"),

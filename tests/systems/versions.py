@@ -20,7 +20,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 SETTINGS = [("none", ""), ("tcache_count", "tcache_count=2"), ("tcache_max", "tcache_max=600"), ("hugetlb=1", "hugetlb=1"),
             ("hugetlb=2", "hugetlb=2"), ("arena_max", "arena_max=1"), ("mxfast", "mxfast=64"), ("large caches", "tcache_max=4000")]
-COLUMNS = "heap arenas free caches live rss parts stacks tcache advice replay tune".split()
+COLUMNS = "heap arenas free caches live rss parts stacks tcache advice sized replay tune".split()
+ALLOCATORS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2")
 STACK_SLACK = 256 << 10  # what libc itself uses of five stacks, in pages
 OWN_SLACK = 24 << 10  # of its arenas, what libc keeps for itself
 
@@ -160,6 +161,26 @@ class Table:
             row["advice"] = "ok" if not wrong else ", ".join(wrong)
         return output
 
+    def check_sized(self, glibc, name, row):
+        """free_sized of the C library calls free by its public name: each release is recorded once, with another allocator as well."""
+        program, wrong = os.path.join(self.work, "sized"), []
+        if not os.path.exists(program):
+            subprocess.run(["gcc", "-O1", "-fno-builtin", "-D_GNU_SOURCE", os.path.join(HERE, "sized.c"), "-o", program], check=True)
+        here = glob.glob("/usr/lib/*-linux-gnu/libc.so.6")[0].rsplit("/", 1)[0]
+        for allocator in ("", *ALLOCATORS):
+            path, output = os.path.join(here, allocator), os.path.join(self.work, f"{name}-sized.mlw")
+            if not os.path.exists(path):
+                self.notes.append(f"sized: {allocator} is not installed")
+                continue
+            done = subprocess.run([self.mallow, "record", "-q", "-o", output, "--", glibc.loader, "--library-path",
+                                   f"{glibc.libraries}:{here}", program], capture_output=True, text=True, check=True,
+                                  env=dict(os.environ, LD_PRELOAD=path if allocator else ""))
+            calls = self.json("report", "--json", output)["processes"][-1]["calls"]
+            got = tuple(calls.get(n, 0) for n in ("free", "free_sized", "free_aligned_sized"))
+            if done.stdout != "has\n" or got != (0, 100, 50):
+                wrong.append(f"{allocator} {got}")
+        row["sized"] = "; ".join(wrong) or "ok"
+
     def check_replay(self, glibc, settings, name, row, recording):
         """In the version's own root: the replayer is one of its programs."""
         root = os.path.realpath(os.path.join(self.folder, glibc.name))
@@ -205,6 +226,8 @@ class Table:
             self.notes.append(f"{glibc.name}: libraries that are built for 2.34 or later do not load there; a build of that system is needed")
             return row
         recording = self.check_report(glibc, settings, name, row)
+        if glibc.minor >= 43 and not settings:  # those before have no free_sized
+            self.check_sized(glibc, name, row)
         if glibc.is_own or os.path.exists(os.path.join(self.folder, glibc.name, "usr/bin/env")):
             self.check_replay(glibc, settings, name, row, recording)
         else:
