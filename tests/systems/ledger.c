@@ -91,13 +91,21 @@ static void write_sums(void)
     }
     fprintf(out, "blocks %lu\nrequested %lu\nusable %lu\nmapped_blocks %lu\nmapped_usable %lu\n",
             all.blocks, all.requested, all.usable, all.mapped_blocks, all.mapped_usable);
-    static char text[128];
-    unsigned long size = 0, resident = 0;
+    static char text[8192];
+    unsigned long size = 0, resident = 0, huge_kb = 0;
     int fd = open("/proc/self/statm", O_RDONLY);
     if (fd >= 0 && read(fd, text, sizeof text - 1) > 0)
         sscanf(text, "%lu %lu", &size, &resident);
     close(fd);
-    fprintf(out, "resident %lu\n", resident * (unsigned long)sysconf(_SC_PAGESIZE));
+    fd = open("/proc/self/status", O_RDONLY);
+    if (fd >= 0 && read(fd, text, sizeof text - 1) > 0) {
+        const char *at = strstr(text, "HugetlbPages:");
+        if (at)
+            sscanf(at, "HugetlbPages: %lu", &huge_kb);
+    }
+    close(fd);
+    fprintf(out, "resident %lu\n",
+            resident * (unsigned long)sysconf(_SC_PAGESIZE) + (huge_kb << 10));
     fprintf(out, "stacks %lu\n", (unsigned long)THREADS * STACK_BYTES);
 }
 

@@ -16,10 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
+from hugepages import huge_pages  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SETTINGS = [("none", ""), ("tcache_count", "tcache_count=2"), ("tcache_max", "tcache_max=600"), ("hugetlb=1", "hugetlb=1"),
-            ("hugetlb=2", "hugetlb=2"), ("arena_max", "arena_max=1"), ("mxfast", "mxfast=64"), ("large caches", "tcache_max=4000")]
+            ("hugetlb=2", "hugetlb=2"), ("arena_max", "arena_max=1"), ("mxfast", "mxfast=64"), ("huge pages", "hugetlb=2"), ("large caches", "tcache_max=4000")]
 COLUMNS = "heap arenas free caches live rss parts stacks tcache advice sized replay tune".split()
 ALLOCATORS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2")
 STACK_SLACK = 256 << 10  # what libc itself uses of five stacks, in pages
@@ -218,14 +222,26 @@ class Table:
         if settings and known is not None and f"glibc.malloc.{settings.split('=')[0]}" not in known:
             self.notes.append(f"{glibc.name} has no tunable {settings.split('=')[0]}")
             return row
+        if label == "huge pages":
+            try:
+                with huge_pages(100):
+                    return self.figures(glibc, label, settings, name, row)
+            except unittest.SkipTest as e:
+                self.notes.append(f"huge pages: {e}")
+                return row
         if "=4000" in settings and glibc.minor < 42:
             self.notes.append(f"{glibc.name}: caches take no blocks above 1,032 bytes before 2.42")
             return row
+        return self.figures(glibc, label, settings, name, row)
+
+    def figures(self, glibc, label, settings, name, row):
         self.check_heap(glibc, settings, name, row)
         if glibc.minor < 34:
             self.notes.append(f"{glibc.name}: libraries that are built for 2.34 or later do not load there; a build of that system is needed")
             return row
         recording = self.check_report(glibc, settings, name, row)
+        if label == "huge pages":
+            return row  # a replay of it is that of hugetlb=2
         if glibc.minor >= 43 and not settings:  # those before have no free_sized
             self.check_sized(glibc, name, row)
         if glibc.is_own or os.path.exists(os.path.join(self.folder, glibc.name, "usr/bin/env")):
