@@ -12,8 +12,9 @@
 
 #define HEAPMAP_COLUMNS 64u
 #define HEAPMAP_ROWS    128u
-#define HEAPMAP_SITES   3u /* so many call sites of a cell are kept: those with the most live bytes \
-                            */
+#define HEAPMAP_SITES                                                                              \
+    3u /* so many call sites of a cell are kept: those with the most live bytes                    \
+        */
 
 struct heapmap_cell {
     uint64_t used_bytes; /* the used bytes of live blocks, with their headers */

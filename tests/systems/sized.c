@@ -1,5 +1,5 @@
-/* sized.c - 100 blocks that free_sized takes and 50 for free_aligned_sized, where the C library has them (2.43). Prints whether it
- * has. */
+/* sized.c - 100 blocks that free_sized takes and 50 for free_aligned_sized, where the C library has
+ * them (2.43). Prints whether it has. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
