@@ -20,6 +20,7 @@
 #include "base/proc.h"
 #include "format/attach.h"
 #include "remote/borrow.h"
+#include "remote/code.h"
 #include "inject/reasons.h"
 #include "inject/refuse.h"
 #include "remote/safe.h"
@@ -46,7 +47,9 @@ struct work {
     struct injected target;
     struct thread thread;
     struct borrowed borrowed;
-    uint64_t sigreturn;
+    /* Learned before a thread is stopped: */
+    struct code_pieces code;
+    uint64_t errno_offset, open, clear; /* dlopen, dlerror; of a library that is to be loaded */
     const char *why;   /* the last thread that was looked at could not be borrowed */
     int refusal;       /* errno, of the last thread that the kernel did not let be stopped */
     bool changed;      /* the process executed another program */
@@ -143,22 +146,14 @@ static bool may_share(const struct work *w, pid_t tid)
 /* NULL: the thread stands at a safe point, and is prepared. */
 static const char *prepare(struct work *w)
 {
-    const struct thread *t = &w->thread;
-    const bool waits = thread_interrupted(t);
-    const char *why = t->signal                            ? "a signal is on its way to it"
-                      : waits && !safe_wait(&t->registers) ? "it waits, perhaps for or under a lock"
-                      : thread_in_sequence(&w->target.handle, t->tid)
-                          ? "it is inside a restartable sequence"
-                          : safe_not(&w->target, &t->registers, waits);
+    const char *why = safe_to_load(&w->target, &w->thread);
     if (why)
         return why;
-    w->borrowed.process = &w->target.handle;
+    w->borrowed.process = target_handle(w->target.target);
     w->borrowed.thread = &w->thread;
-    w->borrowed.sigreturn = w->sigreturn;
-    w->borrowed.errno_at = injected_errno(&w->target, t->registers.fs_base);
-    return w->borrowed.errno_at && borrow_prepare(&w->borrowed)
-               ? NULL
-               : "its stack or registers cannot be written to";
+    w->borrowed.sigreturn = w->code.sigreturn;
+    w->borrowed.errno_at = w->thread.registers.fs_base + w->errno_offset;
+    return borrow_prepare(&w->borrowed) ? NULL : "its stack or registers cannot be written to";
 }
 
 static void give_back(struct work *w)
@@ -173,7 +168,7 @@ static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
     enum attempt status = ATTEMPT_UNSAFE;
     w->result.stops++;
     w->borrowed.where = BORROWED_STILL;
-    switch (thread_stop(&w->thread, &w->target.handle, tid)) {
+    switch (thread_stop(&w->thread, target_handle(w->target.target), tid)) {
     case THREAD_GONE: return ATTEMPT_GONE;
     case THREAD_REFUSED: w->refusal = errno; return ATTEMPT_REFUSED;
     case THREAD_LATE: return ATTEMPT_LATE;
@@ -183,7 +178,7 @@ static enum attempt attempt(struct work *w, pid_t tid, struct error *err)
     if (w->thread.group) {
         status = ATTEMPT_FAILED;
         reasons_refuse(w->pid, INJECT_STOPPED, NULL, err);
-    } else if (!handle_same(&w->target.handle, tid)) {
+    } else if (!handle_same(target_handle(w->target.target), tid)) {
         /* It stands still, so its image stays what it is until it goes on, or dies. */
         status = ATTEMPT_CHANGED;
     } else if (!may_share(w, tid)) {
@@ -226,7 +221,7 @@ static int borrow_any(struct work *w, struct error *err)
     bool stuck = false; /* no thread stopped, the last time */
     for (unsigned round = 0; has_patience(w, begun_ns); round++) {
         struct candidate *list;
-        const size_t count = list_threads(&w->target.handle, &list);
+        const size_t count = list_threads(target_handle(w->target.target), &list);
         size_t refused = 0, late = 0;
         for (size_t i = 0; i < count; i++) {
             if (list[i].rank == RANK_STOP_ENDS && list[0].rank == RANK_WAITS &&
@@ -288,21 +283,17 @@ static int too_long(struct work *w, struct error *err)
 static int load(struct work *w, struct error *err)
 {
     struct injected *t = &w->target;
-    const uint64_t open = injected_function(t, MODULE_LIBC, "dlopen", NULL),
-                   clear = injected_function(t, MODULE_LIBC, "dlerror", NULL),
-                   path = w->borrowed.room + sizeof(struct mlw_attach);
-    if (!open || !clear)
-        return reasons_refuse(w->pid, INJECT_OLD_LIBC, NULL, err);
-    if (!injected_write(t, path, w->o->library, strlen(w->o->library) + 1))
+    const uint64_t path = w->borrowed.room + sizeof(struct mlw_attach);
+    if (!handle_write(target_handle(t->target), path, w->o->library, strlen(w->o->library) + 1))
         return error_set(err, ERROR_UNSUPPORTED, "the stack of process %d cannot be written to",
                          (int)w->pid);
-    if (!borrow_call(&w->borrowed, open, path, RTLD_NOW_FLAG, left_of(w, CALL_NS)))
+    if (!borrow_call(&w->borrowed, w->open, path, RTLD_NOW_FLAG, left_of(w, CALL_NS)))
         return too_long(w, err);
     if (refuse_mappings(t, err))
         return -1;
     if (injected_module(t, w->library))
         return 0;
-    borrow_call(&w->borrowed, clear, 0, 0,
+    borrow_call(&w->borrowed, w->clear, 0, 0,
                 left_of(w, CALL_NS)); /* the program's own dlerror is not to find it */
     return reasons_refuse(w->pid, INJECT_LINKER, w->o->library, err);
 }
@@ -347,13 +338,13 @@ static int call_library(struct work *w, struct error *err)
                            .reader = w->o ? (uint32_t)w->o->reader : 0,
                            .blocks = UINT64_MAX,
                            .bytes = UINT64_MAX,
-                           .measure = w->o && w->o->session && is_small(&t->handle)};
+                           .measure = w->o && w->o->session && is_small(target_handle(t->target))};
     const struct module *m = injected_module(t, w->library);
     const uint64_t function = m ? injected_symbol(t, m->base,
                                                   w->o ? MLW_ATTACH_BEGIN : MLW_ATTACH_END, NULL)
                                 : 0,
                    answer_at = m ? injected_symbol(t, m->base, MLW_ATTACH_ANSWER, NULL) : 0;
-    const struct borrow_request request = {.image = t,
+    const struct borrow_request request = {.image = t->target,
                                            .argument = w->borrowed.room,
                                            .answer_at = answer_at,
                                            .token = a.token,
@@ -363,7 +354,8 @@ static int call_library(struct work *w, struct error *err)
         snprintf(a.session, sizeof a.session, "%s", w->o->session);
     if (w->o && w->o->preload)
         snprintf(a.preload, sizeof a.preload, "LD_PRELOAD=%s", w->o->preload);
-    if (!function || !answer_at || !injected_write(t, w->borrowed.room, &a, sizeof a))
+    if (!function || !answer_at ||
+        !handle_write(target_handle(t->target), w->borrowed.room, &a, sizeof a))
         return reasons_refuse(w->pid, INJECT_VERSION, NULL, err);
     if (!borrow_call_staying(&w->borrowed, function, &request, &answer))
         return too_long(w, err);
@@ -395,17 +387,19 @@ static int sees_library(const struct work *w, struct error *err)
 static int check(struct work *w, bool *loading, struct error *err)
 {
     struct injected *t = &w->target;
-    injected_hold(t, w->pid); /* before anything is asked: the answers are this image's */
+    if (!injected_hold(t, w->pid)) /* before anything is asked: the answers are this image's */
+        return error_memory(err);
+    const struct handle *h = target_handle(t->target);
     if (refuse_process(w->pid, err) || refuse_mappings(t, err))
         return -1;
-    if (t->handle.memory < 0)
+    if (h->memory < 0)
         return refuse_trace(w->pid, EPERM, err);
-    if (!t->handle.image.bytes)
+    if (!h->image.bytes)
         return error_set(err, ERROR_UNSUPPORTED,
                          "the auxiliary vector of process %d, by which its image is known, cannot "
                          "be read",
                          (int)w->pid);
-    if (!handle_same(&t->handle, 0)) {
+    if (!handle_same(h, 0)) {
         w->changed = true;
         return say_changed(w, err);
     }
@@ -415,6 +409,22 @@ static int check(struct work *w, bool *loading, struct error *err)
     if (refuse_image(t, true, w->library, err))
         return -1;
     return *loading ? sees_library(w, err) : 0;
+}
+
+/* All that can be known before a thread stands still. */
+static int learn(struct work *w, bool loading, struct error *err)
+{
+    const struct injected *t = &w->target;
+    w->errno_offset = injected_errno(t);
+    if (!code_find_return(t->target, &w->code) || !w->errno_offset)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "the C library of process %d has not the code that a borrowed thread "
+                         "returns through",
+                         (int)w->pid);
+    w->open = loading ? injected_function(t, MODULE_LIBC, "dlopen", NULL) : 0;
+    w->clear = loading ? injected_function(t, MODULE_LIBC, "dlerror", NULL) : 0;
+    return !loading || (w->open && w->clear) ? 0
+                                             : reasons_refuse(w->pid, INJECT_OLD_LIBC, NULL, err);
 }
 
 /* Nanoseconds that the thread has had a processor, so far; UINT64_MAX: not known. */
@@ -427,7 +437,6 @@ static uint64_t processor_ns(const struct work *w)
 
 static int attach(struct work *w, struct error *err)
 {
-    struct injected *t = &w->target;
     bool loading;
     if (check(w, &loading, err))
         return -1;
@@ -435,13 +444,7 @@ static int attach(struct work *w, struct error *err)
         w->result.already = true;
         return 0;
     }
-    w->sigreturn = injected_sigreturn(t);
-    if (!w->sigreturn)
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "the C library of process %d has not the code that a borrowed thread "
-                         "returns through",
-                         (int)w->pid);
-    if (borrow_any(w, err))
+    if (learn(w, loading, err) || borrow_any(w, err))
         return -1;
     const uint64_t before_ns = processor_ns(w);
     const int status = (loading && load(w, err)) || call_library(w, err) ? -1 : 0;
@@ -627,8 +630,8 @@ int inject_check(pid_t pid, const struct inject_options *options, struct error *
 bool inject_is_there(pid_t pid, const char *library)
 {
     struct injected t;
-    injected_hold(&t, pid);
-    const bool there = !injected_refresh(&t) && injected_module(&t, library);
+    const bool there =
+        injected_hold(&t, pid) && !injected_refresh(&t) && injected_module(&t, library);
     injected_close(&t);
     return there;
 }

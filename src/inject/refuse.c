@@ -118,17 +118,17 @@ int refuse_mappings(struct injected *t, struct error *err)
 {
     const int number = injected_refresh(t);
     if (number == EACCES || number == EPERM)
-        return reasons_refuse(t->handle.pid, INJECT_HIDDEN, NULL, err);
+        return reasons_refuse((pid_t)t->target->pid, INJECT_HIDDEN, NULL, err);
     if (number == ESRCH)
-        return reasons_refuse(t->handle.pid, INJECT_KERNEL, NULL, err);
+        return reasons_refuse((pid_t)t->target->pid, INJECT_KERNEL, NULL, err);
     if (number == E2BIG)
         return error_set(err, ERROR_UNSUPPORTED,
                          "process %d has more than %d mappings; no more are looked at",
-                         (int)t->handle.pid, INJECTED_REGIONS_MOST);
+                         (int)t->target->pid, TARGET_REGIONS_MAX);
     if (number == ENOMEM)
         return error_memory(err);
     errno = number;
-    return number ? error_system(err, "cannot see the memory of process %d", (int)t->handle.pid)
+    return number ? error_system(err, "cannot see the memory of process %d", (int)t->target->pid)
                   : 0;
 }
 
@@ -163,19 +163,20 @@ static const char *built_in(const struct injected *t)
     bool is_beside = false;
     char link[PATH_MAX];
     const char *found = NULL;
-    if (proc_link(t->handle.pid, "exe", link, sizeof link) <= 0)
+    if (proc_link((pid_t)t->target->pid, "exe", link, sizeof link) <= 0)
         return NULL;
     uint64_t left = SEARCH_MOST;
-    for (size_t i = 0; i < t->region_count && !is_beside; i++) {
-        const struct region *r = &t->regions[i];
-        if (r->module < 0 || r->write || !r->read || strcmp(t->modules[r->module].path, link) != 0)
+    for (size_t i = 0; i < t->target->region_count && !is_beside; i++) {
+        const struct target_region *r = &t->target->regions[i];
+        if (!r->file || r->flags & REGION_WRITE || !(r->flags & REGION_READ) ||
+            strcmp(r->file, link) != 0)
             continue;
         enum { WINDOW = 1 << 20, OVERLAP = 64 };
         char *text = malloc(WINDOW + OVERLAP);
         for (uint64_t at = r->start; text && at < r->end && !is_beside && left; at += WINDOW) {
             const size_t n = r->end - at < WINDOW + OVERLAP ? r->end - at : WINDOW + OVERLAP;
             left -= left < n ? left : n;
-            if (!injected_read(t, at, text, n))
+            if (!target_read_past(t->target, at, text, n))
                 continue;
             for (size_t k = 0; k < sizeof marks / sizeof *marks; k++)
                 if (memmem(text, n, marks[k].text, strlen(marks[k].text)))
@@ -192,8 +193,8 @@ static bool leads_to(const struct injected *t, const char *library)
 {
     const struct module *m = injected_module(t, library);
     const uint64_t at = m ? injected_function(t, MODULE_LIBC, "malloc", NULL) : 0;
-    const struct region *r = at ? injected_region(t, at) : NULL;
-    return r && r->module >= 0 && &t->modules[r->module] == m;
+    const struct target_region *r = at ? target_region_at(t->target, at) : NULL;
+    return r && injected_module_of(t, r) == m;
 }
 
 /* Other libraries of ours in it. */
@@ -201,14 +202,14 @@ static int refuse_ours(const struct injected *t, const char *library, struct err
 {
     const bool watch = !strcmp(library, MLW_ATTACH_LIBRARY);
     if (has_module(t, "libmallow-record.so"))
-        return reasons_refuse(t->handle.pid, INJECT_RECORDED, NULL, err);
+        return reasons_refuse((pid_t)t->target->pid, INJECT_RECORDED, NULL, err);
     if (has_module(t, "libmallow-watch.so"))
-        return reasons_refuse(t->handle.pid, INJECT_WATCHED, NULL, err);
+        return reasons_refuse((pid_t)t->target->pid, INJECT_WATCHED, NULL, err);
     if (leads_to(t, watch ? MLW_ATTACH_RECORD_LIBRARY : MLW_ATTACH_LIBRARY))
-        return reasons_refuse(t->handle.pid, INJECT_ATTACHED,
+        return reasons_refuse((pid_t)t->target->pid, INJECT_ATTACHED,
                               watch ? "mallow record" : "mallow watch", err);
     if (!watch && leads_to(t, library))
-        return reasons_refuse(t->handle.pid, INJECT_RECORDED, NULL, err);
+        return reasons_refuse((pid_t)t->target->pid, INJECT_RECORDED, NULL, err);
     return 0;
 }
 
@@ -217,21 +218,21 @@ int refuse_image(const struct injected *t, bool beginning, const char *library, 
     static const char *const foreign[] = {"libjemalloc", "libtcmalloc", "libmimalloc", "libasan",
                                           "libtsan"};
     if (has_module(t, "/ld-musl-") || has_module(t, "/libc.musl-"))
-        return reasons_refuse(t->handle.pid, INJECT_MUSL, NULL, err);
+        return reasons_refuse((pid_t)t->target->pid, INJECT_MUSL, NULL, err);
     if (!has_kind(t, MODULE_LINKER))
-        return reasons_refuse(t->handle.pid, INJECT_STATIC, NULL, err);
+        return reasons_refuse((pid_t)t->target->pid, INJECT_STATIC, NULL, err);
     if (!has_kind(t, MODULE_LIBC))
-        return reasons_refuse(t->handle.pid, INJECT_BEGINS, NULL, err);
+        return reasons_refuse((pid_t)t->target->pid, INJECT_BEGINS, NULL, err);
     if (!beginning)
         return 0;
     if (refuse_ours(t, library, err))
         return -1;
     const char *allocator = built_in(t);
     if (allocator)
-        return reasons_refuse(t->handle.pid, INJECT_BUILT_IN, allocator, err);
+        return reasons_refuse((pid_t)t->target->pid, INJECT_BUILT_IN, allocator, err);
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (has_module(t, foreign[i]))
-            return reasons_refuse(t->handle.pid, INJECT_FOREIGN, foreign[i], err);
+            return reasons_refuse((pid_t)t->target->pid, INJECT_FOREIGN, foreign[i], err);
     return 0;
 }
 

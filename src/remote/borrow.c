@@ -219,7 +219,7 @@ bool borrow_system_call(struct borrowed *b, uint64_t call, long number, const ui
 /* Whether the library has answered. */
 static bool answered(const struct borrow_request *q, struct mlw_attach_answer *to)
 {
-    return injected_read(q->image, q->answer_at, to, sizeof *to) && to->token == q->token;
+    return target_get(q->image, q->answer_at, to, sizeof *to) && to->token == q->token;
 }
 
 /* Lets the thread go on after a stop that was not awaited. Its signals are blocked while it is in

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include "format/attach.h"
-#include "remote/image.h"
+#include "remote/target.h"
 #include "remote/thread.h"
 
 enum { BORROW_ROOM = 2560, BORROW_XSTATE_MAX = 16 << 10 };
@@ -29,7 +29,7 @@ enum borrowed_where {
 struct borrowed {
     const struct handle *process; /* these four are set before borrow_prepare, and stay theirs */
     struct thread *thread;        /* it stands still */
-    uint64_t sigreturn;           /* injected_sigreturn */
+    uint64_t sigreturn;           /* code.h */
     uint64_t errno_at;            /* 0: the code that it runs leaves errno alone */
     uint64_t mask;
     uint64_t room;  /* BORROW_ROOM bytes of its stack, for arguments of functions */
@@ -58,7 +58,7 @@ bool borrow_system_call(struct borrowed *b, uint64_t call, long number, const ui
  * (format/attach.h): it runs without a stop until then. False: as borrow_call. No other call may
  * follow. */
 struct borrow_request {
-    const struct injected *image; /* of the process */
+    struct target *image; /* of the process */
     uint64_t argument, answer_at, token, limit_ns;
 };
 bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct borrow_request *q,

@@ -1,5 +1,8 @@
-/* image.h - the image of a process, as far as it is known: mappings, modules, memory. One thread.
- */
+/* image.h - the image of a process that runs: its modules, what they define, how its stacks are
+ * unwound.
+ *
+ * Owns: facts about one image, learned from a target, which is opened and closed with it; they hold
+ * as long as handle_same says so. Errors are answers without a fact. One thread. */
 #ifndef MALLOW_REMOTE_IMAGE_H
 #define MALLOW_REMOTE_IMAGE_H
 
@@ -9,7 +12,7 @@
 #include <sys/types.h>
 
 #include "base/index.h"
-#include "remote/handle.h"
+#include "remote/target.h"
 #include "symbol/unwindrows.h"
 
 enum module_kind {
@@ -21,7 +24,7 @@ enum module_kind {
 
 /* A file that has mappings. */
 struct module {
-    char *path;
+    const char *path; /* belongs to the target */
     uint64_t device, inode;
     uint64_t
         base; /* of the mapping at offset 0 before the first that can be executed; 0: none such */
@@ -32,39 +35,22 @@ struct module {
     size_t row_count;
 };
 
-struct region {
-    uint64_t start, end, offset;
-    bool read, write, execute, shared, stack;
-    int module; /* index; -1: none */
-};
-
-enum { INJECTED_REGIONS_MOST = 1 << 20 };
-
 struct injected {
-    struct handle handle; /* of the image that all of this was learned from */
-    struct region *regions;
-    size_t region_count, region_room;
+    struct target *target; /* that all of this was learned from */
     struct module *modules;
     size_t module_count, module_room;
     struct index module_index; /* by device and inode */
-    struct asked *asked;       /* private */
     int wanted; /* a module whose unwind table was asked for and not read yet; -1: none */
 };
 
-/* Takes hold of the image that the process has now. Facts about it are learned afterwards, and hold
- * as long as handle_same says so. */
-void injected_hold(struct injected *t, pid_t pid);
+/* Takes hold of the image that the process has now; false: out of memory. To be closed in any
+ * case. */
+bool injected_hold(struct injected *t, pid_t pid);
 
-/* Reads the mappings (anew). Unwind tables that were read stay. 0, or why they could not be read,
- * as errno: EACCES and EPERM: it is hidden from us; ESRCH: there are none; E2BIG: there are more
- * than INJECTED_REGIONS_MOST, and no more are looked at. */
+/* Reads the mappings (anew). Unwind tables that were read stay. 0, or an errno as target_map gives;
+ * E2BIG: there are more than TARGET_REGIONS_MAX, and no more are looked at. */
 int injected_refresh(struct injected *t);
 void injected_close(struct injected *t);
-
-const struct region *injected_region(const struct injected *t, uint64_t address);
-/* False: not all of it is there, or reading it would make pages of a hole of a file. */
-bool injected_read(const struct injected *t, uint64_t at, void *to, size_t bytes);
-bool injected_write(const struct injected *t, uint64_t at, const void *from, size_t bytes);
 
 /* The address of a function or variable that the module at `base` defines in its default version;
  * 0: none. */
@@ -73,11 +59,12 @@ uint64_t injected_symbol(const struct injected *t, uint64_t base, const char *na
 /* The same in the first module of that kind that has it. */
 uint64_t injected_function(const struct injected *t, enum module_kind kind, const char *name,
                            uint64_t *bytes);
-/* Where errno of a thread is, by the code of libc's __errno_location; 0: not known. */
-uint64_t injected_errno(const struct injected *t, uint64_t fs_base);
-/* Where libc returns from signal handlers (mov $15, %rax; syscall); 0: not found. */
-uint64_t injected_sigreturn(const struct injected *t);
+/* How far errno of a thread is from its fs_base, by the code of libc's __errno_location; 0: not
+ * known. */
+uint64_t injected_errno(const struct injected *t);
 
+/* The module that is mapped in the region; NULL: none. */
+struct module *injected_module_of(const struct injected *t, const struct target_region *r);
 /* The module of the file whose name ends so; NULL: none. */
 const struct module *injected_module(const struct injected *t, const char *name);
 

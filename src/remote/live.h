@@ -11,14 +11,9 @@
 #include "base/index.h"
 #include "remote/resident.h"
 #include "remote/target.h"
+#include "remote/code.h"
 #include "remote/handle.h"
 #include "remote/thread.h"
-
-struct live_pieces {    /* of libc's code; see snapshot.c */
-    uint64_t call;      /* syscall; ret */
-    uint64_t sigreturn; /* of a signal handler */
-    uint64_t exit;      /* a call of exit or exit_group */
-};
 
 struct live_kept { /* memory of the process that its copy has not */
     uint64_t start, end;
@@ -43,7 +38,8 @@ struct heap_live {
     struct live_range *shared; /* what there was of shared memory, by address; a copy has its pages
                                   only when they are touched */
     size_t shared_count, shared_room;
-    struct live_pieces pieces; /* once they were looked for; all 0: not yet */
+    bool runs;                 /* no thread stands: an answer about its pages is old at once */
+    struct code_pieces pieces; /* code_find_all */
     uint64_t since_ns;
 };
 

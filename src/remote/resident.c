@@ -26,21 +26,22 @@ struct part {
 struct resident {
     struct present present;
     pthread_mutex_t lock;
-    size_t kept;                   /* parts of their own */
-    _Atomic(struct part *) *parts; /* PARTS, by address >> PART_SHIFT; NULL: not yet asked */
+    size_t kept; /* parts of their own */
+    _Atomic(struct part *)
+        *parts; /* PARTS, by address >> PART_SHIFT; NULL: not yet asked. NULL: the process runs */
 };
 
 static struct part nothing; /* of every part in which there is no page */
 
-struct resident *resident_new(const struct handle *process)
+struct resident *resident_new(const struct handle *process, bool runs)
 {
     struct resident *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
     present_open(&r->present, process->pid);
-    r->parts = calloc(PARTS, sizeof *r->parts);
+    r->parts = runs ? NULL : calloc(PARTS, sizeof *r->parts);
     pthread_mutex_init(&r->lock, NULL);
-    if (r->present.fd < 0 || !r->parts) {
+    if (r->present.fd < 0 || !(r->parts || runs)) {
         resident_free(r);
         return NULL;
     }
@@ -122,6 +123,8 @@ enum resident_state resident_page(struct resident *r, uint64_t address)
     size_t page = address >> PAGE_SHIFT & (PART_PAGES - 1);
     if (number >= PARTS)
         return RESIDENT_HERE;
+    if (!r->parts)
+        return ask_page(r, address);
     struct part *part = atomic_load_explicit(&r->parts[number], memory_order_acquire);
     if (!part) {
         pthread_mutex_lock(&r->lock);

@@ -15,8 +15,9 @@ struct handle;
 struct resident;
 struct present;
 
-/* Of the process, which stands still. NULL when out of memory or when the kernel does not say. */
-struct resident *resident_new(const struct handle *process);
+/* Of the process, which stands still; or runs: then every page is asked for each time. NULL when
+ * out of memory or when the kernel does not say. */
+struct resident *resident_new(const struct handle *process, bool runs);
 void resident_free(struct resident *r); /* NULL is fine */
 
 enum resident_state {

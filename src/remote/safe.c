@@ -1,19 +1,11 @@
 /* safe.c - see safe.h. The whole stack is read, by the tables of the files that its code is in. */
 #include "remote/safe.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 
-enum { FRAMES_MAX = 4096, STACK_LEFT = 64 << 10, STACK_MOST = 256 << 10, RED_ZONE = 128 };
+#include "remote/unwind.h"
 
-bool safe_wait(const struct user_regs_struct *r)
-{
-    enum { OPERATION = 0x7f, WAIT_BITSET = 9 };
-    const long number = (long)r->orig_rax;
-    /* the C library's own locks wait by another operation of futex */
-    return safe_call(number) && (number != SYS_futex || (r->rsi & OPERATION) == WAIT_BITSET);
-}
+enum { FRAMES_MAX = 4096, STACK_LEFT = 64 << 10, RED_ZONE = 128 };
 
 bool safe_call(long number)
 {
@@ -49,55 +41,20 @@ bool safe_call(long number)
     return number == 441; /* epoll_pwait2 */
 }
 
-/* A copy of the thread's stack, from the red zone on. */
-struct stack {
-    uint64_t at, end;
-    uint8_t *bytes;
-};
-
-static bool word(const struct injected *t, const struct stack *s, uint64_t at, uint64_t *value)
+/* The same of a thread that was interrupted in one, by its registers. */
+static bool safe_wait(const struct user_regs_struct *r)
 {
-    if (at >= s->at && at + 8 <= s->end && at + 8 > at) {
-        memcpy(value, s->bytes + (at - s->at), 8);
-        return true;
-    }
-    return injected_read(t, at, value, 8);
-}
-
-struct frame {
-    uint64_t pc, sp, bp;
-};
-
-/* The next outer frame. False: the stack cannot be read there. */
-static bool step(const struct injected *t, const struct stack *s, const struct unwind_row *row,
-                 struct frame *f)
-{
-    uint64_t cfa, bp = f->bp, ra;
-    switch (row->rule) {
-    case UNWIND_SP: cfa = f->sp + (uint64_t)(int64_t)row->cfa_offset; break;
-    case UNWIND_BP: cfa = f->bp + (uint64_t)(int64_t)row->cfa_offset; break;
-    case UNWIND_PLT: cfa = f->sp + 8 + ((f->pc & 15) >= 11 ? 8 : 0); break;
-    case UNWIND_REALIGNED:
-        if (!word(t, s, f->bp + (uint64_t)(int64_t)row->cfa_offset, &cfa))
-            return false;
-        break;
-    default: return false;
-    }
-    if (row->rule == UNWIND_REALIGNED
-            ? !word(t, s, f->bp, &bp)
-            : row->bp_offset && !word(t, s, cfa + (uint64_t)(int64_t)row->bp_offset, &bp))
-        return false;
-    if (cfa <= f->sp || !word(t, s, cfa - 8, &ra))
-        return false;
-    *f = (struct frame){ra, cfa, bp};
-    return true;
+    enum { OPERATION = 0x7f, WAIT_BITSET = 9 };
+    const long number = (long)r->orig_rax;
+    /* the C library's own locks wait by another operation of futex */
+    return safe_call(number) && (number != SYS_futex || (r->rsi & OPERATION) == WAIT_BITSET);
 }
 
 /* libc may be innermost in a thread that waits, and is outermost in every thread; a frame of it
  * between others is a function that calls back, perhaps under a lock. */
 enum place { INNER, OWN, OUTER };
 
-static const char *judge(struct injected *t, const struct stack *s, struct frame f, bool waits)
+static const char *judge(struct injected *t, struct unwind_place f, bool waits)
 {
     enum place place = waits ? INNER : OWN;
     unsigned own_after = 0;
@@ -125,7 +82,8 @@ static const char *judge(struct injected *t, const struct stack *s, struct frame
             return place == OUTER && own_after && f.pc && kind == MODULE_LIBC
                        ? "the C library called it back"
                        : NULL;
-        if (!step(t, s, row, &f))
+        const uint64_t below = f.sp;
+        if (!unwind_step(t->target, row, &f) || f.sp <= below)
             return "its stack cannot be read to the end";
         if (place == OUTER && own_after)
             return "the C library called it back"; /* only _start is there, which has no caller */
@@ -133,25 +91,33 @@ static const char *judge(struct injected *t, const struct stack *s, struct frame
     return "its stack is too deep";
 }
 
-const char *safe_not(struct injected *t, const struct user_regs_struct *r, bool waits)
+const char *safe_to_call(const struct target *t, const struct thread *k)
 {
     enum { CODE_64 = 0x33 };
-    const struct region *stack = injected_region(t, r->rsp);
-    if (r->cs != CODE_64)
+    const uint64_t sp = k->registers.rsp;
+    const struct target_region *stack = target_region_at(t, sp);
+    if (k->signal)
+        return "a signal is on its way to it";
+    if (k->registers.cs != CODE_64)
         return "it runs 32-bit code";
-    if (!stack || !stack->write || stack->shared || stack->module >= 0)
+    if (!stack || !(stack->flags & REGION_WRITE) || stack->file ||
+        stack->flags & (REGION_SHARED | REGION_BREAK | REGION_HUGE))
         return "it runs on a stack of its own making";
-    if (r->rsp - stack->start < STACK_LEFT + RED_ZONE && !stack->stack)
+    if (sp - stack->start < STACK_LEFT + RED_ZONE && !(stack->flags & REGION_STACK))
         return "it has too little stack left";
-    struct stack copy = {.at = r->rsp, .end = stack->end};
-    if (copy.end - copy.at > STACK_MOST)
-        copy.end = copy.at + STACK_MOST;
-    copy.bytes = malloc(copy.end - copy.at);
-    if (!copy.bytes || !injected_read(t, copy.at, copy.bytes, copy.end - copy.at)) {
-        free(copy.bytes);
-        return "its stack cannot be read";
-    }
-    const char *why = judge(t, &copy, (struct frame){r->rip, r->rsp, r->rbp}, waits);
-    free(copy.bytes);
-    return why;
+    return thread_in_sequence(target_handle(t), k->tid) ? "it is inside a restartable sequence"
+                                                        : NULL;
+}
+
+const char *safe_to_load(struct injected *t, const struct thread *k)
+{
+    const struct user_regs_struct *r = &k->registers;
+    const bool waits = thread_interrupted(k);
+    const char *why = safe_to_call(t->target, k);
+    if (why)
+        return why;
+    if (waits && !safe_wait(r))
+        return "it waits, perhaps for or under a lock";
+    target_forget(t->target); /* it has run since */
+    return judge(t, (struct unwind_place){r->rip, r->rsp, r->rbp}, waits);
 }

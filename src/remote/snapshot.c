@@ -20,70 +20,12 @@
 #include "base/proc.h"
 #include "remote/borrow.h"
 #include "remote/live.h"
+#include "remote/safe.h"
 
 enum {
-    STACK_LEFT = 64 << 10,
-    CODE_WINDOW = 1 << 16,
-    CODE_MOST = 1 << 26, /* that is looked through: a mapping may be terabytes of nothing */
-    CALL_MS = 500,       /* none of the calls waits */
+    CALL_MS = 500, /* none of the calls waits */
     END_MS = 1000
 };
-
-/* --- finding code --- */
-
-static void look_for(const uint8_t *code, size_t n, uint64_t at, struct live_pieces *p)
-{
-    static const uint8_t call[] = {0x0f, 0x05, 0xc3};
-    static const uint8_t sigreturn[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
-    static const uint8_t ends[2][7] = {{0xb8, 0xe7, 0, 0, 0, 0x0f, 0x05},
-                                       {0xb8, 0x3c, 0, 0, 0, 0x0f, 0x05}};
-    const uint8_t *found;
-    if (!p->call && (found = memmem(code, n, call, sizeof call)))
-        p->call = at + (uint64_t)(found - code);
-    if (!p->sigreturn && (found = memmem(code, n, sigreturn, sizeof sigreturn)))
-        p->sigreturn = at + (uint64_t)(found - code);
-    for (int i = 0; i < 2; i++)
-        if (!p->exit && (found = memmem(code, n, ends[i], sizeof ends[i])))
-            p->exit = at + (uint64_t)(found - code);
-}
-
-static bool has_all(const struct live_pieces *p) { return p->call && p->sigreturn && p->exit; }
-
-/* In one mapping. */
-static bool find_in(struct target *t, const struct target_region *r, uint8_t *code, uint64_t *left,
-                    struct live_pieces *p)
-{
-    struct live_pieces here = {0};
-    for (uint64_t at = r->start; at < r->end && *left && !has_all(&here); at += CODE_WINDOW) {
-        *left -= CODE_WINDOW;
-        uint64_t want = r->end - at < CODE_WINDOW + 16 ? r->end - at : CODE_WINDOW + 16;
-        const size_t have = target_read(t, at, code, want);
-        if (have && (*code || memcmp(code, code + 1, have - 1) != 0)) /* memmem is slow on zeros */
-            look_for(code, have, at, &here);
-    }
-    if (has_all(&here))
-        *p = here;
-    return has_all(&here);
-}
-
-/* In libc; else in a program that has it inside. Libraries are not looked into one by one: the
- * process stands still meanwhile, and a program can have 100 MB of code. */
-static bool find_pieces(struct target *t, struct live_pieces *p)
-{
-    uint8_t *code = has_all(p) ? NULL : malloc(CODE_WINDOW + 16);
-    uint64_t left = CODE_MOST;
-    for (int pass = 0; code && pass < 2 && !has_all(p); pass++)
-        for (size_t i = 0; i < t->region_count && !has_all(p); i++) {
-            const struct target_region *r = &t->regions[i];
-            const char *slash = r->file ? strrchr(r->file, '/') : NULL;
-            const bool libc =
-                slash && (!strncmp(slash, "/libc.", 6) || !strncmp(slash, "/libc-", 6));
-            if (r->flags & REGION_EXEC && slash && libc == !pass && !strstr(slash, "ld-linux"))
-                find_in(t, r, code, &left, p);
-        }
-    free(code);
-    return has_all(p);
-}
 
 /* --- whether it may be --- */
 
@@ -97,17 +39,13 @@ static bool status_says(const struct target *t, const char *field, const char *v
     return at && !strncmp(at, value, n) && at[n] == '\n';
 }
 
-/* A stopped thread that can be borrowed: room on its stack, no signal on its way. */
+/* A stopped thread that can be borrowed. */
 static struct thread *choose(const struct target *t, struct heap_live *live)
 {
     for (size_t i = 0; i < live->count; i++) {
         struct thread *k = &live->tracees[i];
-        const struct target_region *r = target_region_at(t, k->registers.rsp);
-        if (k->gone || !k->stopped || k->signal || !r || r->flags & REGION_BREAK || r->file ||
-            k->registers.cs != 0x33 || k->registers.rsp - r->start < STACK_LEFT ||
-            thread_in_sequence(&live->process, k->tid))
-            continue;
-        return k;
+        if (!k->gone && k->stopped && !safe_to_call(t, k))
+            return k;
     }
     return NULL;
 }
@@ -123,11 +61,11 @@ static const char *why_not(struct target *t, struct heap_live *live)
             return "the process is stopped by a signal";
     if (!status_says(t, "Seccomp:", "0"))
         return "a seccomp filter might kill it for a fork";
-    return find_pieces(t, &live->pieces) ? NULL : "its libc has not the code that a fork needs";
+    return code_find_all(t, &live->pieces) ? NULL : "its libc has not the code that a fork needs";
 }
 
 /* Where the child of a fork begins, and returns to: libc's exit. */
-static uint64_t prepare_child(const struct borrowed *b, const struct live_pieces *p)
+static uint64_t prepare_child(const struct borrowed *b, const struct code_pieces *p)
 {
     const uint64_t stack = (b->stack - TARGET_PAGE_BYTES) & ~(uint64_t)15;
     return handle_write(b->process, stack, &p->exit, sizeof p->exit) ? stack : 0;
@@ -229,7 +167,7 @@ void target_snapshot(struct target *t)
     t->memory_pid = (uint32_t)made;
     t->source = TARGET_SNAPSHOT;
     resident_free(live->resident);
-    live->resident = resident_new(&live->copy);
+    live->resident = resident_new(&live->copy, false);
     t->knows_pages = live->resident != NULL;
 }
 

@@ -63,10 +63,9 @@ uint32_t target_file(struct target *t, const char *path)
     return (uint32_t)t->file_count++;
 }
 
-int target_add_region(struct target *t, uint64_t start, uint64_t end, uint64_t offset,
-                      uint32_t flags, const char *file)
+int target_add_region(struct target *t, struct target_region r)
 {
-    if (start >= end || end > (uint64_t)1 << ADDRESS_BITS)
+    if (r.start >= r.end || r.end > (uint64_t)1 << ADDRESS_BITS)
         return 0;
     if (t->region_count >= TARGET_REGIONS_MAX) {
         t->cut_regions = true;
@@ -74,19 +73,21 @@ int target_add_region(struct target *t, uint64_t start, uint64_t end, uint64_t o
     }
     if (!ARRAY_ROOM(t->regions, t->region_count + 1, t->region_room))
         return -1;
-    if (file && !(flags & REGION_SHARED) &&
-        !strncmp(file, PROC_HUGE_PAGES, sizeof PROC_HUGE_PAGES - 1)) {
-        flags |= REGION_HUGE;
-        file = NULL;
+    if (r.file && !(r.flags & REGION_SHARED) &&
+        !strncmp(r.file, PROC_HUGE_PAGES, sizeof PROC_HUGE_PAGES - 1)) {
+        r.flags |= REGION_HUGE;
+        r.file = NULL;
     }
-    const uint32_t kept = file ? target_file(t, file) : TARGET_NO_FILE;
-    if (file && kept == TARGET_NO_FILE)
-        return -1;
-    t->regions[t->region_count++] = (struct target_region){.start = start,
-                                                           .end = end,
-                                                           .offset = offset,
-                                                           .flags = flags,
-                                                           .file = file ? t->files[kept] : NULL};
+    const char *before = t->region_count ? t->regions[t->region_count - 1].file : NULL;
+    if (r.file && before && !strcmp(r.file, before)) {
+        r.file = before;
+    } else if (r.file) {
+        const uint32_t kept = target_file(t, r.file);
+        if (kept == TARGET_NO_FILE)
+            return -1;
+        r.file = t->files[kept];
+    }
+    t->regions[t->region_count++] = r;
     return 0;
 }
 
@@ -100,7 +101,10 @@ static int by_start(const void *a, const void *b)
 
 void target_regions_done(struct target *t)
 {
-    if (t->region_count > 1)
+    size_t sorted = 1; /* as the kernel gives them */
+    while (sorted < t->region_count && t->regions[sorted - 1].start < t->regions[sorted].start)
+        sorted++;
+    if (sorted < t->region_count)
         qsort(t->regions, t->region_count, sizeof *t->regions, by_start);
     size_t kept = 0;
     uint64_t until = 0;
@@ -203,6 +207,17 @@ size_t target_read_past(struct target *t, uint64_t address, void *into, size_t b
 uint64_t target_next(struct target *t, uint64_t at, uint64_t end)
 {
     return t->ops->next && at < end ? t->ops->next(t, at, end) : at;
+}
+
+bool target_get(struct target *t, uint64_t address, void *into, size_t bytes)
+{
+    return target_read(t, address, into, bytes) == bytes;
+}
+
+void target_forget(struct target *t)
+{
+    free(t->pages);
+    t->pages = NULL;
 }
 
 bool target_knows_pages(const struct target *t) { return t->knows_pages; }

@@ -1,10 +1,11 @@
-/* target.h - the memory, mappings and threads of a process that stands still, or of a core file.
+/* target.h - the memory, mappings and threads of a process, or of a core file.
  *
  * Owns: where the bytes come from. Above this border a live process, the stopped child of an
  * injected fork and a core file are the same: sorted regions, threads with registers, reads that
- * may end early. Everything in a target is hostile: regions are sorted, do not overlap and do not
- * wrap, however the source described them; what they hold is believed by no caller unchecked.
- * target_read may be called by several threads at once; all else by one thread. */
+ * may end early, and that make no page where the process has none. Everything in a target is
+ * hostile: regions are sorted, do not overlap and do not wrap, however the source described them;
+ * what they hold is believed by no caller unchecked. target_read may be called by several threads
+ * at once; all else by one thread. */
 #ifndef MALLOW_REMOTE_TARGET_H
 #define MALLOW_REMOTE_TARGET_H
 
@@ -15,6 +16,7 @@
 #include "arch/page.h"
 #include "base/error.h"
 #include "base/index.h"
+#include "remote/handle.h"
 #include "remote/resident.h"
 
 enum {
@@ -39,10 +41,11 @@ enum target_region_flag {
 };
 
 struct target_region {
-    uint64_t start, end; /* [start, end), not empty */
-    uint64_t offset;     /* in the file */
-    uint32_t flags;      /* enum target_region_flag */
-    const char *file;    /* NULL: anonymous; belongs to the target */
+    uint64_t start, end;    /* [start, end), not empty */
+    uint64_t offset;        /* in the file */
+    uint32_t flags;         /* enum target_region_flag */
+    const char *file;       /* NULL: anonymous; belongs to the target */
+    uint64_t device, inode; /* of the file of a live process; 0: not known */
 };
 
 struct target_registers { /* the fields of struct user_regs_struct that are needed */
@@ -108,6 +111,21 @@ struct target {
     } * pages; /* private: of target_peek */
 };
 
+/* A process that runs on: it has a handle, and its mappings are read by target_map. NULL when out
+ * of memory. */
+struct target *target_look(pid_t pid);
+
+/* Reads the mappings of a live process (anew). 0; or why they could not be read, as errno: EACCES
+ * and EPERM: they are hidden from us; ESRCH: there are none. */
+int target_map(struct target *t);
+
+/* Its image: its memory is read and written by that. Not of a core. */
+const struct handle *target_handle(const struct target *t);
+
+/* Opens the very file that is mapped in a region of a live process; the caller closes it. -1 with
+ * *err: ERROR_SYSTEM: the kernel does not give it; else it is no regular file. */
+int target_open_mapped(const struct target *t, const struct target_region *r, struct error *err);
+
 /* Stops every thread of the process. Returns NULL with *err set when that cannot be: then nothing
  * was changed, and the text says what to do. */
 struct target *target_stop(uint32_t pid, struct error *err);
@@ -151,8 +169,13 @@ size_t target_read_past(struct target *t, uint64_t address, void *into, size_t b
  * hold, or end: what a process reserved and never used is passed at once. */
 uint64_t target_next(struct target *t, uint64_t at, uint64_t end);
 
-/* The word at an address; false when it is not there. Keeps some pages; one thread. */
+/* All of them, or false. */
+bool target_get(struct target *t, uint64_t address, void *into, size_t bytes);
+
+/* The word at an address; false when it is not there. Keeps some pages, which target_forget drops:
+ * of a process that runs on they are old soon. One thread. */
 bool target_peek(struct target *t, uint64_t address, uint64_t *word);
+void target_forget(struct target *t);
 
 /* Whether the page of an address was there before anything was read. Where that is not known, it
  * was. Any thread. */
@@ -175,9 +198,8 @@ const struct target_region *target_region_at(const struct target *t, uint64_t ad
 bool target_refers(const struct target_region *r);
 
 /* For the sources: all of these return -1 when out of memory. A region that is empty, wraps or
- * lies beyond the user's addresses is left out. file may be NULL; it is copied. */
-int target_add_region(struct target *t, uint64_t start, uint64_t end, uint64_t offset,
-                      uint32_t flags, const char *file);
+ * lies beyond the user's addresses is left out. Its file's path is copied. */
+int target_add_region(struct target *t, struct target_region r);
 /* Sorts; cuts off what overlaps. */
 void target_regions_done(struct target *t);
 struct target_thread *target_add_thread(struct target *t, uint32_t tid);

@@ -300,8 +300,9 @@ static int add_regions(struct target *t, const struct core *c, const Elf64_Phdr 
     uint64_t at = p->p_vaddr, end = p->p_vaddr + p->p_memsz;
     const struct core_file *f = file_at(c, at);
     if (f && f->start <= at) /* one that begins inside belongs to a mapping of its own */
-        return target_add_region(t, at, end, f->offset + (at - f->start), flags, t->files[f->path]);
-    return target_add_region(t, at, end, 0, flags, NULL);
+        return target_add_region(t, (struct target_region){at, end, f->offset + (at - f->start),
+                                                           flags, t->files[f->path]});
+    return target_add_region(t, (struct target_region){at, end, .flags = flags});
 }
 
 /* Mapped files that the core has no segment of: gcore leaves them out. */
@@ -311,8 +312,8 @@ static int add_left_out(struct target *t, const struct core *c)
     for (size_t i = 0; !status && i < c->file_count; i++) {
         const struct core_file *f = &c->files[i];
         if (!target_region_at(t, f->start))
-            status =
-                target_add_region(t, f->start, f->end, f->offset, REGION_READ, t->files[f->path]);
+            status = target_add_region(t, (struct target_region){f->start, f->end, f->offset,
+                                                                 REGION_READ, t->files[f->path]});
     }
     target_regions_done(t);
     return status;

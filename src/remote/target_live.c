@@ -60,19 +60,18 @@ static size_t next_run(struct target *t, uint64_t address, size_t bytes, enum ru
     *run = RUN_READ;
     if (!r)
         return 0;
-    if (!live->resident) {
-        *run = r->file || r->flags & REGION_SHARED ? RUN_FILE : RUN_READ;
+    const bool filed = r->file || r->flags & REGION_SHARED;
+    if (!live->resident || r->flags & REGION_SPECIAL || (live->runs && !filed)) {
+        *run = filed && !live->resident ? RUN_FILE : RUN_READ;
         return r->end - address < bytes ? r->end - address : bytes;
     }
-    if (r->flags & REGION_SPECIAL)
-        return r->end - address < bytes ? r->end - address : bytes;
     const struct live_range *const shared =
         r->flags & REGION_SHARED ? shared_from(live, address) : NULL;
     if (shared && shared->start <= address)
         return shared->end - address < bytes ? shared->end - address : bytes;
     if (shared && shared->start - address < bytes)
         bytes = (size_t)(shared->start - address);
-    const enum run hole_is = r->file || r->flags & REGION_SHARED ? RUN_FILE : RUN_ZEROS;
+    const enum run hole_is = filed ? RUN_FILE : RUN_ZEROS;
     const unsigned hole_pages = hole_is == RUN_FILE ? 1 : HOLE_PAGES;
     uint64_t end = r->end - address < bytes ? r->end : address + bytes, at = address, hole = 0;
     for (; at < end; at = (at | (TARGET_PAGE_BYTES - 1)) + 1) {
@@ -116,20 +115,37 @@ static size_t take(struct target *t, uint64_t *left, size_t bytes)
     return bytes;
 }
 
-/* The very file that is mapped there. */
-static void open_file(const struct heap_live *live, const struct target_region *r)
+int target_open_mapped(const struct target *t, const struct target_region *r, struct error *err)
 {
-    char path[96];
-    struct error err = {0};
-    struct live_file *f = live->file;
+    char path[PATH_MAX + 64];
+    struct trust_identity id;
+    struct error ignored;
+    const int pid = (int)live_memory(t->impl)->pid;
+    *err = (struct error){0};
+    snprintf(path, sizeof path, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, r->start, r->end);
+    int fd = program_open(path, err);
+    if (fd >= 0 || err->kind != ERROR_SYSTEM || !r->file)
+        return fd;
+    /* Without rights to that: by its name, if it is that file. */
+    snprintf(path, sizeof path, "/proc/%d/root%s", pid, r->file);
+    fd = program_open(path, &ignored);
+    if (fd >= 0 && !(trust_identify(fd, &id) && id.device == r->device && id.inode == r->inode)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static void open_file(const struct target *t, const struct target_region *r)
+{
+    struct error err;
+    struct live_file *f = ((const struct heap_live *)t->impl)->file;
     if (f->region == r)
         return;
     if (f->fd >= 0)
         close(f->fd);
-    snprintf(path, sizeof path, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64,
-             (int)live_memory(live)->pid, r->start, r->end);
     f->region = r;
-    f->fd = program_open(path, &err);
+    f->fd = target_open_mapped(t, r, &err);
     f->unasked = f->fd < 0 && err.kind == ERROR_SYSTEM;
 }
 
@@ -145,7 +161,7 @@ static ssize_t read_file(struct target *t, uint64_t address, uint8_t *to, size_t
     ssize_t got = -1;
     pthread_mutex_lock(&f->lock);
     if (live->resident)
-        open_file(live, r);
+        open_file(t, r);
     if (!live->resident) {
         *memory = take(t, &f->unasked_left, bytes);
     } else if (f->fd < 0) {
@@ -417,33 +433,42 @@ static uint32_t flags_of(const char *perms, const char *name)
         flags |= REGION_SHARED;
     if (!strcmp(name, "[heap]"))
         flags |= REGION_BREAK;
-    else if (!strncmp(name, "[stack", 6))
+    else if (!strcmp(name, "[stack]")) /* old kernels mark stacks of other threads, too */
         flags |= REGION_STACK;
     else if (!strncmp(name, "[v", 2) || !strncmp(name, "[uprobes", 8))
         flags |= REGION_SPECIAL;
     return flags;
 }
 
-static int read_maps(struct target *t, const struct handle *h, struct error *err)
+static int read_maps(struct target *t, const struct handle *h)
 {
     struct proc_maps maps;
     struct proc_mapping m;
     int status = 0;
+    t->region_count = 0;
+    t->cut_regions = false;
     if (!proc_maps_open(&maps, h->pid))
-        return error_system(err, "open /proc/%d/maps", (int)h->pid);
-    while (!status && proc_maps_next(&maps, &m)) {
-        const char *file = *m.path && *m.path != '[' ? m.path : NULL;
-        status = target_add_region(t, m.start, m.end, m.offset, flags_of(m.mode, m.path), file);
-    }
+        return errno;
+    while (!status && proc_maps_next(&maps, &m))
+        status = target_add_region(
+            t, (struct target_region){.start = m.start,
+                                      .end = m.end,
+                                      .offset = m.offset,
+                                      .flags = flags_of(m.mode, m.path),
+                                      .file = *m.path && *m.path != '[' ? m.path : NULL,
+                                      .device = m.device,
+                                      .inode = m.inode});
+    const int number = status ? ENOMEM : t->region_count ? 0 : errno ? errno : ESRCH;
     proc_maps_close(&maps);
-    if (status)
-        return error_memory(err);
     target_regions_done(t);
-    if (!t->region_count)
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "process %" PRIu32 " has no memory: it is the kernel's, or has ended",
-                         t->pid);
-    return 0;
+    return number;
+}
+
+int target_map(struct target *t)
+{
+    const struct heap_live *live = t->impl;
+    live->file->region = NULL;
+    return read_maps(t, &live->process);
 }
 
 /* --- what a copy has not --- */
@@ -525,10 +550,9 @@ static bool is_wiped(const struct keeping *k, const struct present *copy,
 void live_keep_lacking(struct target *t, struct heap_live *live)
 {
     struct target *copy = target_new();
-    struct error ignored;
     struct present present, there;
     struct keeping k = {.t = t, .live = live, .present = &present};
-    live->copy_lacks = !copy || read_maps(copy, &live->copy, &ignored);
+    live->copy_lacks = !copy || read_maps(copy, &live->copy);
     present_open(&present, live->process.pid);
     present_open(&there, live->copy.pid);
     for (size_t i = 0; i < t->region_count && !live->copy_lacks; i++) {
@@ -634,29 +658,29 @@ static uint64_t own_bytes(const struct handle *h)
 
 /* Stops the process with the image of a handle that was opened before. One that becomes another
  * program meanwhile is asked anew, unless that is another user's, who was not asked for. */
-static int stop_image(struct target *t, struct heap_live *live, struct error *err)
+static int stop_image(struct target *t, const struct trust_process *first, struct error *err)
 {
     enum { TRIES = 4 };
-    struct trust_process first, now;
+    struct heap_live *live = t->impl;
+    struct trust_process now;
     struct error ignored;
-    const bool known = !trust_process((pid_t)t->pid, &first, &ignored);
     for (unsigned i = 0;; i++) {
         bool changed;
-        handle_open(&live->process, (pid_t)t->pid);
         if (!live_stop(t, live, &changed, err)) {
             if (live->process.memory >= 0)
                 return 0;
             target_let_go(t);
             return why_not(&live->process, EPERM, err);
         }
-        if (!changed || i + 1 == TRIES || !known || trust_process((pid_t)t->pid, &now, &ignored) ||
-            memcmp(first.uid, now.uid, sizeof now.uid) != 0)
+        if (!changed || i + 1 == TRIES || !first || trust_process((pid_t)t->pid, &now, &ignored) ||
+            memcmp(first->uid, now.uid, sizeof now.uid) != 0)
             return -1;
         handle_close(&live->process);
+        handle_open(&live->process, (pid_t)t->pid);
     }
 }
 
-struct target *target_stop(uint32_t pid, struct error *err)
+struct target *target_look(pid_t pid)
 {
     struct target *t = target_new();
     struct heap_live *live = calloc(1, sizeof *live);
@@ -665,27 +689,61 @@ struct target *target_stop(uint32_t pid, struct error *err)
         free(t);
         free(live);
         free(file);
-        error_memory(err);
         return NULL;
     }
     *file = (struct live_file){
         .fd = -1, .left = TARGET_FILE_BYTES_MOST, .unasked_left = TARGET_UNASKED_BYTES_MOST};
     pthread_mutex_init(&file->lock, NULL);
-    *live = (struct heap_live){.process = {.directory = -1, .memory = -1},
-                               .copy = {.directory = -1, .memory = -1},
-                               .file = file};
+    *live = (struct heap_live){.copy = {.directory = -1, .memory = -1}, .file = file, .runs = true};
+    handle_open(&live->process, pid);
+    live->resident = resident_new(&live->process, true);
     t->ops = &live_ops;
     t->impl = live;
     t->source = TARGET_STOPPED;
-    t->pid = t->memory_pid = pid;
-    if (stop_image(t, live, err) || read_maps(t, &live->process, err)) {
+    t->pid = t->memory_pid = (uint32_t)pid;
+    return t;
+}
+
+const struct handle *target_handle(const struct target *t)
+{
+    return &((const struct heap_live *)t->impl)->process;
+}
+
+/* The mappings of the process that stands. */
+static int map_stopped(struct target *t, struct error *err)
+{
+    const int number = target_map(t);
+    if (number == ENOMEM)
+        return error_memory(err);
+    if (number == ESRCH)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "process %" PRIu32 " has no memory: it is the kernel's, or has ended",
+                         t->pid);
+    errno = number;
+    return number ? error_system(err, "read /proc/%" PRIu32 "/maps", t->pid) : 0;
+}
+
+struct target *target_stop(uint32_t pid, struct error *err)
+{
+    struct trust_process first;
+    struct error ignored;
+    const bool known = !trust_process((pid_t)pid, &first, &ignored);
+    struct target *t = target_look((pid_t)pid);
+    if (!t) {
+        error_memory(err);
+        return NULL;
+    }
+    struct heap_live *live = t->impl;
+    if (stop_image(t, known ? &first : NULL, err) || map_stopped(t, err)) {
         target_close(t);
         return NULL;
     }
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     t->moment_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-    live->resident = resident_new(&live->process);
+    live->runs = false;
+    resident_free(live->resident);
+    live->resident = resident_new(&live->process, false);
     t->own_bytes = own_bytes(&live->process);
     t->knows_pages = live->resident != NULL;
     return t;

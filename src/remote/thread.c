@@ -288,10 +288,13 @@ void thread_nap(uint64_t ns)
 
 static bool await(struct thread *t, int *status, uint64_t until_ns, bool ends)
 {
+    sigset_t blocked;
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    const unsigned shorts = sigismember(&blocked, SIGCHLD) ? 0 : SHORT_LOOKS;
     for (unsigned looks = 0; !look(t, status); looks++) {
         if (clock_monotonic_ns() > until_ns || (ends && thread_asked_to_end()))
             return false;
-        thread_nap(looks < SHORT_LOOKS ? SHORT_NS : LONG_NS);
+        thread_nap(looks < shorts ? SHORT_NS : LONG_NS);
     }
     return true;
 }

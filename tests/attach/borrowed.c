@@ -11,10 +11,14 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "remote/borrow.h"
+#include "remote/code.h"
+#include "remote/image.h"
+#include "remote/safe.h"
 
 enum { CALLS = 20, GOES_ON = 7, NEXT_IMAGE = 8 };
 
@@ -59,12 +63,13 @@ static struct thread thread;
 
 static void borrow(struct borrowed *b, struct injected *t, pid_t pid)
 {
-    injected_hold(t, pid);
+    assert(injected_hold(t, pid));
     assert(!injected_refresh(t));
-    b->sigreturn = injected_sigreturn(t);
-    assert(b->sigreturn);
-    assert(thread_stop(&thread, &t->handle, pid) == THREAD_STANDS);
-    b->process = &t->handle;
+    struct code_pieces code;
+    assert(code_find_return(t->target, &code));
+    b->sigreturn = code.sigreturn;
+    b->process = target_handle(t->target);
+    assert(thread_stop(&thread, b->process, pid) == THREAD_STANDS);
     b->thread = &thread;
     assert(borrow_prepare(b));
 }
@@ -79,6 +84,52 @@ static void await_stop(pid_t pid)
         assert(!waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL));
     } while (!info.si_pid);
     assert(info.si_code == CLD_TRAPPED);
+}
+
+/* A program that waits on a stack in memory that brk made, or that mmap made. */
+static ucontext_t elsewhere;
+
+static void waits(void)
+{
+    for (shared->waits = 1;;)
+        pause();
+}
+
+static pid_t begin_on(bool of_brk)
+{
+    const pid_t pid = fork();
+    assert(pid >= 0);
+    if (pid) {
+        while (!shared->waits)
+            brief();
+        shared->waits = 0;
+        return pid;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    getcontext(&elsewhere);
+    elsewhere.uc_stack.ss_size = 1 << 20;
+    elsewhere.uc_stack.ss_sp =
+        of_brk ? sbrk(1 << 20)
+               : mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    makecontext(&elsewhere, waits, 0);
+    setcontext(&elsewhere);
+    _exit(1);
+}
+
+/* What lies below a stack in the heap are blocks. */
+static void refuses(bool of_brk)
+{
+    struct injected t;
+    struct thread stopped;
+    const pid_t pid = begin_on(of_brk);
+    assert(injected_hold(&t, pid) && !injected_refresh(&t));
+    assert(thread_stop(&stopped, target_handle(t.target), pid) == THREAD_STANDS);
+    const char *why = safe_to_call(t.target, &stopped);
+    assert(of_brk ? why && strstr(why, "of its own making") : !why);
+    kill(pid, SIGKILL);
+    thread_let_go(&stopped, thread_let_go_until());
+    injected_close(&t);
+    waitpid(pid, NULL, __WALL);
 }
 
 static void ends(pid_t pid, int with)
@@ -115,8 +166,10 @@ int main(void)
     /* the same with a function that would answer, and executes a program */
     pid = begin();
     borrow(&b, &t, pid);
-    const struct borrow_request request = {
-        .image = &t, .answer_at = (uint64_t)(uintptr_t)&shared->answer, .token = 1, .limit_ns = 1};
+    const struct borrow_request request = {.image = t.target,
+                                           .answer_at = (uint64_t)(uintptr_t)&shared->answer,
+                                           .token = 1,
+                                           .limit_ns = 1};
     struct mlw_attach_answer answer;
     assert(!borrow_call_staying(&b, (uint64_t)(uintptr_t)executes, &request, &answer));
     await_stop(pid);
@@ -124,6 +177,9 @@ int main(void)
     thread_let_go(&thread, thread_let_go_until());
     injected_close(&t);
     ends(pid, NEXT_IMAGE);
+    shared->waits = 0;
+    refuses(true);
+    refuses(false);
     puts("a thread that is given up goes on by itself");
     return 0;
 }

@@ -49,7 +49,9 @@ static void reads(const char *of, uint32_t flags, enum target_source source, siz
     states = of;
     t->ops = &ops;
     t->source = source;
-    assert_int_equal(target_add_region(t, START, START + PAGES * PAGE, 0, flags, NULL), 0);
+    assert_int_equal(
+        target_add_region(t, (struct target_region){START, START + PAGES * PAGE, .flags = flags}),
+        0);
     target_regions_done(t);
     memset(bytes, 0xff, sizeof bytes);
     assert_int_equal(target_read_past(t, START + 8, bytes, sizeof bytes - 16), have);

@@ -72,6 +72,14 @@ static inline __attribute__((unused)) bool arch_ends_with_call(const uint8_t cod
     return code[2] == 0xe8;
 }
 
+/* Code of libc's, by its bytes: a system call that returns; the return from a signal handler; two
+ * that end a process. */
+static const uint8_t arch_code_call[] __attribute__((unused)) = {0x0f, 0x05, 0xc3};
+static const uint8_t arch_code_sigreturn[]
+    __attribute__((unused)) = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+static const uint8_t arch_code_ends[2][7] __attribute__((unused)) = {
+    {0xb8, 0xe7, 0, 0, 0, 0x0f, 0x05}, {0xb8, 0x3c, 0, 0, 0, 0x0f, 0x05}};
+
 /* Replaces eight bytes of code that other threads may run, by one store. */
 static inline __attribute__((always_inline, unused)) void arch_code_store(uint64_t *at,
                                                                           uint64_t word)
