@@ -29,6 +29,11 @@ const char *human_size(char out[HUMAN_TEXT_BYTES], uint64_t size_bytes);
 const char *human_duration(char out[HUMAN_TEXT_BYTES], uint64_t duration_ns);
 const char *human_count(char out[HUMAN_TEXT_BYTES], uint64_t count);
 
+/* The same as an argument of printf: text that lives until the block around it ends. */
+#define SIZE(bytes) human_size((char[HUMAN_TEXT_BYTES]){0}, (bytes))
+#define COUNT(n)    human_count((char[HUMAN_TEXT_BYTES]){0}, (n))
+#define TIME(ns)    human_duration((char[HUMAN_TEXT_BYTES]){0}, (ns))
+
 /* A figure without its sign: of INT64_MIN too. */
 static inline uint64_t human_magnitude(int64_t v) { return v < 0 ? 0 - (uint64_t)v : (uint64_t)v; }
 

@@ -14,6 +14,7 @@
 #include "cli/view.h"
 #include "limit/groups.h"
 
+#define TOP_NOT_GIVEN UINT64_MAX
 enum { TOP_DEFAULT = 20, MEMORY_LEAST = 16 << 20 };
 
 struct heap_cli {
@@ -56,8 +57,8 @@ static const struct option_spec specs[] = {
      "let tables take so much memory, and temporary files the rest (default: half of what there "
      "is)",
      MEMORY_LEAST, 0},
-    {'n', NULL, OPTION_COUNT, AT(top), "N", "show N rows of a table (default 20; all in JSON)", 1,
-     UINT32_MAX},
+    {'n', NULL, OPTION_COUNT, AT(top), "N",
+     "show N rows of a table, 0 for all (default 20; all in JSON)", 0, UINT32_MAX},
     {0, "html", OPTION_TEXT, AT(html), "OUT", "write a page for a browser to this file",
      .completion = VALUE_FILE},
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
@@ -72,6 +73,12 @@ static bool parse_address(const char *text, uint64_t *address)
     return *text && *text != '-' && !*end && !errno;
 }
 
+/* Rows of a table; `otherwise`: when -n was not given. */
+static uint64_t top_of(const struct heap_cli *cli, uint64_t otherwise)
+{
+    return cli->top == TOP_NOT_GIVEN ? otherwise : cli->top ? cli->top : UINT64_MAX;
+}
+
 static int show_one(struct heap *h, const struct heap_cli *cli, uint64_t address, struct error *err)
 {
     struct heap_step *steps;
@@ -84,7 +91,7 @@ static int show_one(struct heap *h, const struct heap_cli *cli, uint64_t address
     if (cli->json)
         status = heap_show_steps_json(h, steps, count, found, address, why, err);
     else
-        heap_show_steps(steps, count, found, address, why, cli->top ? cli->top : TOP_DEFAULT);
+        heap_show_steps(steps, count, found, address, why, top_of(cli, TOP_DEFAULT));
     free(steps);
     return status;
 }
@@ -120,7 +127,7 @@ static struct heap *read_heap(const struct heap_cli *cli, const char *target, FI
 static int show_diff(const struct heap_cli *cli, struct heap *h, char **operands,
                      struct heap_recording *opened, struct error *err)
 {
-    uint64_t top = cli->top ? cli->top : cli->json || cli->html ? UINT64_MAX : TOP_DEFAULT;
+    const uint64_t top = top_of(cli, cli->json || cli->html ? UINT64_MAX : TOP_DEFAULT);
     struct heap *old = read_heap(cli, operands[0], NULL, opened, err);
     int status = old ? 0 : -1;
     if (!status && cli->html)
@@ -142,8 +149,8 @@ static int show_heap(const struct heap_cli *cli, struct heap *h, struct heap_rec
         return show_one(h, cli, address, err);
     const struct heap_show show = {.view =
                                        cli->by < 0 ? HEAP_VIEW_ALL : (enum heap_view)(cli->by + 1),
-                                   .top = cli->top ? cli->top : TOP_DEFAULT,
-                                   .top_given = cli->top != 0,
+                                   .top = top_of(cli, TOP_DEFAULT),
+                                   .top_given = cli->top != TOP_NOT_GIVEN,
                                    .names = opened->names,
                                    .samples = heap_facts(h)->sampled ? &opened->samples : NULL,
                                    .free = cli->free,
@@ -216,7 +223,7 @@ static int run_heap(const struct command *self, const void *options, char **oper
     return status ? status : judged;
 }
 
-static const struct heap_cli defaults = {.by = -1, .view = VIEW_DEFAULTS};
+static const struct heap_cli defaults = {.by = -1, .view = VIEW_DEFAULTS, .top = TOP_NOT_GIVEN};
 
 const struct command command_heap = {
     .name = "heap",

@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "show/output.h"
 #include "show/html_page.h"
 
 #define PLAIN    (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
@@ -25,9 +24,5 @@ int document_page(const char *path, const char *title, const char *kind, json_ob
 {
     size_t n;
     const char *text = json_object_to_json_string_length(json, PLAIN, &n);
-    struct output output;
-    if (output_open(&output, path, err))
-        return -1;
-    int status = html_page_document(output.file, title, kind, text, n, err);
-    return output_close(&output, status == 0, err) ? -1 : status;
+    return html_page_file(path, title, kind, text, n, err);
 }

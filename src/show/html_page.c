@@ -2,6 +2,7 @@
 
 #include "show/html_assets.h"
 #include "show/html_pack.h"
+#include "show/output.h"
 
 #define SPARE_BYTES 20000u
 
@@ -57,4 +58,14 @@ int html_page_document(FILE *out, const char *title, const char *kind, const cha
     }
     html_block_release(&block);
     return status;
+}
+
+int html_page_file(const char *path, const char *title, const char *kind, const char *text,
+                   size_t bytes, struct error *err)
+{
+    struct output output;
+    if (output_open(&output, path, err))
+        return -1;
+    int status = html_page_document(output.file, title, kind, text, bytes, err);
+    return output_close(&output, status == 0, err) ? -1 : status;
 }

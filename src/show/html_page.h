@@ -20,4 +20,8 @@ size_t html_page_room(void);
 int html_page_document(FILE *out, const char *title, const char *kind, const char *json,
                        size_t json_bytes, struct error *err);
 
+/* The same into a file that is whole when it has its name. */
+int html_page_file(const char *path, const char *title, const char *kind, const char *text,
+                   size_t bytes, struct error *err);
+
 #endif

@@ -383,6 +383,15 @@ class Free(HeapTest):
                                          len(after[table]))
                 self.assertEqual((after["pinning_roots"][0]["root"], after["pinning_roots"][0]["kind"]), ("kept", "variable"))
 
+    def test_rows(self):
+        p = self.start(tool("victim_leaks"), "50")
+        types = self.heap_json(p.pid)["types"]
+        rows = lambda *n: self.heap("--by", "type", *n, p.pid).stdout.split("  type\n")[1].splitlines()
+        self.assertEqual(rows("-n", "1")[1:], [f"  ... and {len(types) - 1:,} more (-n)"])
+        self.assertEqual(len(rows("-n", "0")), len(types))
+        self.assertEqual(self.heap_json("-n", "0", p.pid)["types"], types)
+        self.assertEqual(self.heap_json("-n", "1", p.pid)["types"], types[:1])
+
     def test_the_table(self):
         p = self.start(tool("victim_trim"), "0")
         out = self.heap("--free", "-n", "3", p.pid).stdout
@@ -572,7 +581,7 @@ class Cost(HeapTest):
 class Refusals(HeapTest):
     def test_usage(self):
         for args in (["--why", "zz", "1"], ["--why", "0x1", "--who", "0x1", "1"], ["--fail-above", "x=1", "1"],
-                     ["--fail-above", "unreachable=x", "1"], [], ["--by", "nothing", "1"], ["-n", "0", "1"]):
+                     ["--fail-above", "unreachable=x", "1"], [], ["--by", "nothing", "1"], ["-n", "x", "1"]):
             out = self.heap(*args, status=2)
             self.assertRegex(out.stderr, r"\Amallow heap: [^\n]+\n\Z")
 

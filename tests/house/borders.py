@@ -161,7 +161,7 @@ LIBRARIES = [
     (re.compile(r"^zlib"), {"export", "import", "page", "show"}),
     (re.compile(r"^sqlite3"), {"export", "fleet"}),
     (re.compile(r"^curl/"), {"push"}),
-    (re.compile(r"^json-c/"), {"compare", "fleet", "tune", "report", "show", "heap/show", "cli"}),
+    (re.compile(r"^json-c/"), {"compare", "fleet", "tune", "report", "show", "cli"}),
 ]
 
 LIBRARY_NAMES = ["elfutils", "libbpf", "libbpf's headers for the kernel", "zstd", "zlib", "SQLite",

@@ -7,9 +7,9 @@
 
 #include "base/human.h"
 #include "base/text.h"
-#include "show/document.h"
+#include "heap/show/columns.h"
 #include "heap/show/show.h"
-#include "show/json_document.h"
+#include "show/document_text.h"
 
 struct change {
     const struct heap_row *row; /* its names */
@@ -93,59 +93,49 @@ static struct change *make_changes(struct heap *old, struct heap *new, enum heap
     return c;
 }
 
-static void put_signed(uint64_t old, uint64_t new)
+/* "+1.5 KB" of a growth, "-" before what shrank. write: human_size or human_count. */
+static const char *signed_text(char out[HUMAN_TEXT_BYTES + 1], uint64_t old, uint64_t new,
+                               const char *(*write)(char *, uint64_t))
 {
-    char text[HUMAN_TEXT_BYTES], both[HUMAN_TEXT_BYTES + 2];
-    snprintf(both, sizeof both, "%s%s",
-             new > old   ? "+"
-             : new < old ? "-"
-                         : "",
-             human_size(text, new > old ? new - old : old - new));
-    text_printf(stdout, "%11s", both);
+    out[0] = new > old ? '+' : '-';
+    write(out + 1, new > old ? new - old : old - new);
+    return new == old ? out + 1 : out;
 }
+#define CHANGED(old, new, write) signed_text((char[HUMAN_TEXT_BYTES + 1]){0}, old, new, write)
 
 static void show_line(uint64_t old, uint64_t new, const char *what)
 {
-    char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
-    put_signed(old, new);
-    text_printf(stdout, "  %s (%s -> %s)\n", what, human_size(a, old), human_size(b, new));
+    text_printf(stdout, "%11s  %s (%s -> %s)\n", CHANGED(old, new, human_size), what, SIZE(old),
+                SIZE(new));
 }
 
 static int show_changes(struct heap *old, struct heap *new, enum heap_by by, uint64_t top,
                         struct error *err)
 {
-    size_t count, shown = 0, i = 0;
-    char blocks[HUMAN_TEXT_BYTES];
+    const bool types = by == HEAP_BY_TYPE;
+    size_t count, changed = 0;
     struct change *c = make_changes(old, new, by, &count, err);
     if (!c)
         return -1;
-    text_printf(stdout, "\n%11s %11s %13s  %s\n", "retained",
-                by == HEAP_BY_TYPE ? "own" : "reached", "blocks",
-                by == HEAP_BY_TYPE ? "type" : "root");
-    for (; i < count && shown < top; i++) {
-        if (!growth(&c[i]))
-            break;
-        put_signed(c[i].old.retained_bytes, c[i].new.retained_bytes);
-        text_printf(stdout, " ");
-        put_signed(c[i].old.bytes, c[i].new.bytes);
-        bool more = c[i].new.blocks > c[i].old.blocks;
-        human_count(blocks,
-                    more ? c[i].new.blocks - c[i].old.blocks : c[i].old.blocks - c[i].new.blocks);
-        text_printf(stdout, " %s%*s  %s%s%s%s%s%s\n",
-                    more                                ? "+"
-                    : c[i].new.blocks < c[i].old.blocks ? "-"
-                                                        : " ",
-                    12, blocks, c[i].row->kind, *c[i].row->kind ? " " : "", c[i].row->name,
-                    *c[i].row->module ? " (" : "", c[i].row->module, *c[i].row->module ? ")" : "");
-        shown++;
+    while (changed < count && growth(&c[changed]))
+        changed++;
+    text_printf(stdout, "\n%11s %11s %13s  %s\n", "retained", types ? "own" : "reached", "blocks",
+                types ? "type" : "root");
+    for (size_t i = 0; i < changed && i < top; i++) {
+        /* The sign of blocks stands in front of the column. */
+        const uint64_t was = c[i].old.blocks, is = c[i].new.blocks;
+        text_printf(stdout, "%11s %11s %c%12s  " HEAP_NAME "\n",
+                    CHANGED(c[i].old.retained_bytes, c[i].new.retained_bytes, human_size),
+                    CHANGED(c[i].old.bytes, c[i].new.bytes, human_size),
+                    is > was   ? '+'
+                    : is < was ? '-'
+                               : ' ',
+                    COUNT(is > was ? is - was : was - is), HEAP_NAME_OF(c[i].row));
     }
-    if (!shown)
+    if (!changed)
         text_printf(stdout, "%11s\n", "no change");
-    size_t rest = 0;
-    while (i < count && growth(&c[i]))
-        rest += i++ < count;
-    if (rest)
-        text_printf(stdout, "  ... and %s more (-n)\n", human_count(blocks, rest));
+    if (changed > top)
+        text_printf(stdout, "  ... and %s more (-n)\n", COUNT(changed - top));
     free(c);
     return 0;
 }
@@ -168,73 +158,88 @@ int heap_diff_text(struct heap *old, struct heap *new, uint64_t top, struct erro
                : 0;
 }
 
-static void put(json_object *to, const char *name, uint64_t n)
-{
-    json_object_object_add(to, name, json_object_new_uint64(n));
-}
+/* clang-format off */
+#define CHANGE(of, member, key) COLUMN(struct change, member, of, key, NULL, 0)
+const struct column heap_change_columns[] = {
+    COLUMN_KEY(TEXT, "type", 0),
+    CHANGE(COUNT, old.blocks, "old_blocks"),
+    CHANGE(COUNT, new.blocks, "new_blocks"),
+    CHANGE(BYTES, old.bytes, "old_bytes"),
+    CHANGE(BYTES, new.bytes, "new_bytes"),
+    CHANGE(BYTES, old.retained_bytes, "old_retained_bytes"),
+    CHANGE(BYTES, new.retained_bytes, "new_retained_bytes"),
+    COLUMN_END};
+const struct column heap_root_change_columns[] = {
+    COLUMN_KEY(TEXT, "root", 0),
+    COLUMN_KEY(TEXT, "module", 0),
+    COLUMN_KEY(TEXT, "kind", 0),
+    CHANGE(COUNT, old.blocks, "old_retained_blocks"),
+    CHANGE(COUNT, new.blocks, "new_retained_blocks"),
+    CHANGE(BYTES, old.bytes, "old_reached_bytes"),
+    CHANGE(BYTES, new.bytes, "new_reached_bytes"),
+    CHANGE(BYTES, old.retained_bytes, "old_retained_bytes"),
+    CHANGE(BYTES, new.retained_bytes, "new_retained_bytes"),
+    COLUMN_END};
+/* clang-format on */
 
-static int put_changes(json_object *to, const char *name, struct heap *old, struct heap *new,
+static int put_changes(struct json *j, const char *key, struct heap *old, struct heap *new,
                        enum heap_by by, uint64_t top, struct error *err)
 {
+    const bool root = by == HEAP_BY_ROOT;
+    const struct table table = {.columns = root ? heap_root_change_columns : heap_change_columns};
     size_t count;
     struct change *c = make_changes(old, new, by, &count, err);
     if (!c)
         return -1;
-    json_object *list = json_object_new_array();
+    json_open_array(j, key);
     for (size_t i = 0; i < count && i < top; i++) {
-        json_object *o = json_object_new_object();
-        bool root = by == HEAP_BY_ROOT;
-        json_object_object_add(o, root ? "root" : "type", json_object_new_string(c[i].row->name));
+        json_open_object(j, NULL);
+        json_text(j, root ? "root" : "type", c[i].row->name);
         if (root) {
-            json_object_object_add(o, "module", json_object_new_string(c[i].row->module));
-            json_object_object_add(o, "kind", json_object_new_string(c[i].row->kind));
+            json_text(j, "module", c[i].row->module);
+            json_text(j, "kind", c[i].row->kind);
         }
-        put(o, root ? "old_retained_blocks" : "old_blocks", c[i].old.blocks);
-        put(o, root ? "new_retained_blocks" : "new_blocks", c[i].new.blocks);
-        put(o, root ? "old_reached_bytes" : "old_bytes", c[i].old.bytes);
-        put(o, root ? "new_reached_bytes" : "new_bytes", c[i].new.bytes);
-        put(o, "old_retained_bytes", c[i].old.retained_bytes);
-        put(o, "new_retained_bytes", c[i].new.retained_bytes);
-        json_object_array_add(list, o);
+        table_fields(j, &table, &c[i]);
+        json_close_object(j);
     }
-    json_object_object_add(to, name, list);
+    json_close_array(j);
     free(c);
     return 0;
 }
 
-/* NULL with *err set when out of memory. */
-static json_object *difference(struct heap *old, struct heap *new, uint64_t top, struct error *err)
+static int put_difference(struct json *j, struct heap *old, struct heap *new, uint64_t top,
+                          struct error *err)
 {
-    json_object *o = document_new();
-    json_object_object_add(o, "old", heap_show_facts(heap_facts(old)));
-    json_object_object_add(o, "new", heap_show_facts(heap_facts(new)));
-    if (!put_changes(o, "types", old, new, HEAP_BY_TYPE, top, err) &&
-        !put_changes(o, "roots", old, new, HEAP_BY_ROOT, top, err))
-        return o;
-    json_object_put(o);
-    return NULL;
+    json_schema(j);
+    json_open_object(j, "old");
+    heap_show_facts(j, old);
+    json_close_object(j);
+    json_open_object(j, "new");
+    heap_show_facts(j, new);
+    json_close_object(j);
+    return put_changes(j, "types", old, new, HEAP_BY_TYPE, top, err) ||
+                   put_changes(j, "roots", old, new, HEAP_BY_ROOT, top, err)
+               ? -1
+               : 0;
 }
 
 int heap_diff_json(struct heap *old, struct heap *new, uint64_t top, struct error *err)
 {
-    json_object *o = difference(old, new, top, err);
-    if (!o)
+    struct document_text d;
+    if (document_begin(&d, err))
         return -1;
-    document_print(o);
-    json_object_put(o);
-    return 0;
+    return document_end(&d, put_difference(&d.json, old, new, top, err), err);
 }
 
 int heap_diff_page(struct heap *old, struct heap *new, char *const names[2], uint64_t top,
                    const char *path, struct error *err)
 {
     enum { ROWS_MAX = 1000 };
-    json_object *o = difference(old, new, top < ROWS_MAX ? top : ROWS_MAX, err);
-    if (!o)
+    struct document_text d;
+    if (document_begin(&d, err))
         return -1;
-    json_object_object_add(o, "old_name", json_object_new_string(names[0]));
-    json_object_object_add(o, "new_name", json_object_new_string(names[1]));
-    int status = document_page(path, "heap", "heap-difference", o, err);
-    json_object_put(o);
-    return status;
+    const int status = put_difference(&d.json, old, new, top < ROWS_MAX ? top : ROWS_MAX, err);
+    json_text(&d.json, "old_name", names[0]);
+    json_text(&d.json, "new_name", names[1]);
+    return document_end_page(&d, status, path, "heap", "heap-difference", err);
 }

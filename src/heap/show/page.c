@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "show/document.h"
+#include "heap/show/columns.h"
 #include "heap/show/show.h"
-#include "show/json_document.h"
+#include "show/document_text.h"
 
 enum { NODES_MAX = 4000, NAME_BYTES = 600, CELLS_MAX = 4096, ROWS_MAX = 1000 };
 enum { HOPS_MAX = 24, REFERRERS_MAX = 8, LINKS_MAX = 12 }; /* that are shown of each */
@@ -16,7 +16,8 @@ enum { HOPS_MAX = 24, REFERRERS_MAX = 8, LINKS_MAX = 12 }; /* that are shown of 
  * they are needed. */
 struct page {
     struct heap *h;
-    json_object *to, *others;
+    struct json *j;
+    struct buffer others;                     /* their names, as elements of an array */
     int32_t *place;                           /* by group; -1: none yet */
     const struct heap_row **row;              /* by group; NULL: it has no block */
     size_t types, roots, groups, place_count; /* types, roots: that the tables show */
@@ -31,45 +32,43 @@ static int32_t place_of(struct page *p, uint32_t group)
     if (p->place[group] < 0) {
         const struct heap_row *r = p->row[group] ? p->row[group] : &none;
         char name[NAME_BYTES];
-        snprintf(name, sizeof name, "%s%s%s%s%s%s", r->kind, *r->kind ? " " : "", r->name,
-                 *r->module ? " (" : "", r->module, *r->module ? ")" : "");
-        json_object_array_add(p->others, json_object_new_string(name));
+        snprintf(name, sizeof name, HEAP_NAME, HEAP_NAME_OF(r));
+        buffer_append_text(&p->others, p->others.size_bytes ? "," : "");
+        json_quote(&p->others, name);
         p->place[group] = (int32_t)p->place_count++;
     }
     return p->place[group];
 }
 
-static json_object *numbers(size_t n, const uint64_t *at)
+static void put_numbers(struct json *j, int64_t a, uint64_t b, uint64_t c)
 {
-    json_object *list = json_object_new_array();
-    for (size_t i = 0; i < n; i++)
-        json_object_array_add(list, json_object_new_int64((int64_t)at[i]));
-    return list;
+    json_open_array(j, NULL);
+    json_signed(j, NULL, a);
+    json_signed(j, NULL, (int64_t)b);
+    json_signed(j, NULL, (int64_t)c);
+    json_close_array(j);
 }
 
 /* [how many there are, [place, address, bytes]...] */
-static json_object *hops_of(struct page *p, size_t count, const struct heap_hop *hops, size_t shown)
+static void put_hops(struct page *p, size_t count, const struct heap_hop *hops, size_t shown)
 {
-    json_object *list = json_object_new_array();
-    json_object_array_add(list, json_object_new_uint64(count));
-    for (size_t i = 0; i < count && i < shown; i++) {
-        const uint64_t hop[] = {(uint64_t)place_of(p, hops[i].group), hops[i].address,
-                                hops[i].bytes};
-        json_object_array_add(list, numbers(3, hop));
-    }
-    return list;
+    json_open_array(p->j, NULL);
+    json_number(p->j, NULL, count);
+    for (size_t i = 0; i < count && i < shown; i++)
+        put_numbers(p->j, place_of(p, hops[i].group), hops[i].address, hops[i].bytes);
+    json_close_array(p->j);
 }
 
-static json_object *way_to(struct page *p, uint32_t number)
+static void put_way(struct page *p, uint32_t number)
 {
     struct heap_hop hops[HOPS_MAX];
-    return hops_of(p, heap_way(p->ways, number, hops, HOPS_MAX), hops, HOPS_MAX);
+    put_hops(p, heap_way(p->ways, number, hops, HOPS_MAX), hops, HOPS_MAX);
 }
 
-static json_object *referrers_of(struct page *p, uint32_t number)
+static void put_referrers(struct page *p, uint32_t number)
 {
     struct heap_hop hops[REFERRERS_MAX];
-    return hops_of(p, heap_hop_referrers(p->h, number, hops, REFERRERS_MAX), hops, REFERRERS_MAX);
+    put_hops(p, heap_hop_referrers(p->h, number, hops, REFERRERS_MAX), hops, REFERRERS_MAX);
 }
 
 /* --- which group refers to which --- */
@@ -85,42 +84,46 @@ static int by_source(const void *a, const void *b)
 }
 
 /* For each group of the tables, in the order of places: the groups at the other end of most of its
- * references, [place, references, blocks] each. links: in the order of the near end. */
-static json_object *links_of(struct page *p, const struct heap_link *links, size_t count, bool from)
+ * references, [place, references, blocks] each. links: those of a near end stand in a row. */
+static void put_links_of(struct page *p, const char *key, const struct heap_link *links,
+                         size_t count, bool from, size_t *first)
 {
-    json_object *list = json_object_new_array();
     const size_t shown = p->types + p->roots;
-    json_object **of = calloc(shown + 1, sizeof *of);
-    for (size_t i = 0; of && i < count; i++) {
-        const uint32_t near = from ? links[i].from : links[i].to;
-        const uint32_t far = from ? links[i].to : links[i].from;
-        const int32_t place = p->place[near];
-        if (place < 0 || (size_t)place >= shown)
-            continue;
-        if (!of[place])
-            of[place] = json_object_new_array();
-        if (json_object_array_length(of[place]) == LINKS_MAX)
-            continue;
-        const uint64_t link[] = {(uint64_t)place_of(p, far), links[i].references, links[i].blocks};
-        json_object_array_add(of[place], numbers(3, link));
+    for (size_t i = 0; i < shown; i++)
+        first[i] = count;
+    for (size_t i = count; i-- > 0;) {
+        const int32_t place = p->place[from ? links[i].from : links[i].to];
+        if (place >= 0 && (size_t)place < shown)
+            first[place] = i;
     }
-    for (size_t i = 0; of && i < shown; i++)
-        json_object_array_add(list, of[i] ? of[i] : json_object_new_array());
-    free(of);
-    return list;
+    json_open_array(p->j, key);
+    for (size_t of = 0; of < shown; of++) {
+        json_open_array(p->j, NULL);
+        for (size_t i = first[of]; i < count && i < first[of] + LINKS_MAX; i++) {
+            if (p->place[from ? links[i].from : links[i].to] != (int32_t)of)
+                break;
+            put_numbers(p->j, place_of(p, from ? links[i].to : links[i].from), links[i].references,
+                        links[i].blocks);
+        }
+        json_close_array(p->j);
+    }
+    json_close_array(p->j);
 }
 
 static int put_links(struct page *p, struct error *err)
 {
-    struct heap_link *links;
-    size_t count;
-    if (heap_links(p->h, &links, &count))
+    struct heap_link *links = NULL;
+    size_t count, *first = calloc(p->types + p->roots + 1, sizeof *first);
+    if (!first || heap_links(p->h, &links, &count)) {
+        free(first);
         return error_memory(err);
-    json_object_object_add(p->to, "referred_by", links_of(p, links, count, false));
+    }
+    put_links_of(p, "referred_by", links, count, false, first);
     if (count > 1)
         qsort(links, count, sizeof *links, by_source);
-    json_object_object_add(p->to, "refers_to", links_of(p, links, count, true));
+    put_links_of(p, "refers_to", links, count, true, first);
     free(links);
+    free(first);
     return 0;
 }
 
@@ -130,13 +133,33 @@ static int put_type_ways(struct page *p, struct error *err)
     size_t count;
     const struct heap_row *rows = heap_table(p->h, HEAP_BY_TYPE, &count, err);
     uint32_t *example = heap_examples(p->h);
-    json_object *list = json_object_new_array();
-    for (size_t i = 0; example && i < p->types; i++)
-        json_object_array_add(list, way_to(p, example[rows[i].group]));
-    json_object_object_add(p->to, "type_ways", list);
-    const bool failed = !example;
+    if (!example)
+        return error_memory(err);
+    json_open_array(p->j, "type_ways");
+    for (size_t i = 0; i < p->types; i++)
+        put_way(p, example[rows[i].group]);
+    json_close_array(p->j);
     free(example);
-    return failed ? error_memory(err) : 0;
+    return 0;
+}
+
+static void put_node(struct json *j, const struct heap_node *node)
+{
+    char name[NAME_BYTES];
+    const struct heap_step *step = &node->step;
+    if (step->is_root)
+        snprintf(name, sizeof name, "%s %s%s%s%s", step->type, step->name,
+                 *step->module ? " (" : "", step->module, *step->module ? ")" : "");
+    else
+        snprintf(name, sizeof name, "%s%s at 0x%" PRIx64,
+                 node->unreachable && node->parent == UINT32_MAX ? "unreachable: " : "", step->type,
+                 step->address);
+    json_open_array(j, NULL);
+    json_signed(j, NULL, node->parent == UINT32_MAX ? -1 : (int64_t)node->parent);
+    json_number(j, NULL, step->retained_bytes);
+    json_number(j, NULL, step->bytes);
+    json_text(j, NULL, name);
+    json_close_array(j);
 }
 
 /* The tree as arrays of arrays: [parent, retained bytes, own bytes, name], a holder first. Beside
@@ -147,59 +170,44 @@ static int put_tree(struct page *p, struct error *err)
     size_t count;
     if (heap_tree(p->h, NODES_MAX, &nodes, &count))
         return error_memory(err);
-    json_object *list = json_object_new_array(), *ways = json_object_new_array();
-    json_object *referrers = json_object_new_array();
-    for (size_t i = 0; i < count; i++) {
-        char name[NAME_BYTES];
-        const struct heap_step *step = &nodes[i].step;
-        json_object *row = json_object_new_array();
-        if (step->is_root)
-            snprintf(name, sizeof name, "%s %s%s%s%s", step->type, step->name,
-                     *step->module ? " (" : "", step->module, *step->module ? ")" : "");
-        else
-            snprintf(name, sizeof name, "%s%s at 0x%" PRIx64,
-                     nodes[i].unreachable && nodes[i].parent == UINT32_MAX ? "unreachable: " : "",
-                     step->type, step->address);
-        json_object_array_add(
-            row,
-            json_object_new_int64(nodes[i].parent == UINT32_MAX ? -1 : (int64_t)nodes[i].parent));
-        json_object_array_add(row, json_object_new_uint64(step->retained_bytes));
-        json_object_array_add(row, json_object_new_uint64(step->bytes));
-        json_object_array_add(row, json_object_new_string(name));
-        json_object_array_add(list, row);
-        json_object_array_add(ways, way_to(p, nodes[i].number));
-        json_object_array_add(referrers, referrers_of(p, nodes[i].number));
-    }
-    json_object_object_add(p->to, "tree", list);
-    json_object_object_add(p->to, "tree_ways", ways);
-    json_object_object_add(p->to, "tree_referrers", referrers);
+    json_open_array(p->j, "tree");
+    for (size_t i = 0; i < count; i++)
+        put_node(p->j, &nodes[i]);
+    json_close_array(p->j);
+    json_open_array(p->j, "tree_ways");
+    for (size_t i = 0; i < count; i++)
+        put_way(p, nodes[i].number);
+    json_close_array(p->j);
+    json_open_array(p->j, "tree_referrers");
+    for (size_t i = 0; i < count; i++)
+        put_referrers(p, nodes[i].number);
+    json_close_array(p->j);
     free(nodes);
     return 0;
 }
 
 /* Runs of neighboring cells: [address, used bytes of each...]. */
-static int put_map(json_object *to, const struct heap *h, struct error *err)
+static int put_map(struct json *j, const struct heap *h, struct error *err)
 {
     struct heap_cell *cells;
     size_t count;
     uint64_t cell_bytes, next = 0;
     if (heap_map(h, CELLS_MAX, &cells, &count, &cell_bytes))
         return error_memory(err);
-    json_object *map = json_object_new_object(), *runs = json_object_new_array(), *run = NULL;
+    json_open_object(j, "map");
+    json_number(j, "cell_bytes", cell_bytes);
+    json_open_array(j, "runs");
+    const unsigned depth = j->depth;
     for (size_t i = 0; i < count; i++) {
-        if (!run || cells[i].address != next) {
-            char text[32];
-            run = json_object_new_array();
-            snprintf(text, sizeof text, "0x%" PRIx64, cells[i].address);
-            json_object_array_add(run, json_object_new_string(text));
-            json_object_array_add(runs, run);
+        if (!i || cells[i].address != next) {
+            json_close_to(j, depth);
+            json_open_array(j, NULL);
+            json_address(j, NULL, cells[i].address);
         }
-        json_object_array_add(run, json_object_new_uint64(cells[i].used_bytes));
+        json_number(j, NULL, cells[i].used_bytes);
         next = cells[i].address + cell_bytes;
     }
-    json_object_object_add(map, "cell_bytes", json_object_new_uint64(cell_bytes));
-    json_object_object_add(map, "runs", runs);
-    json_object_object_add(to, "map", map);
+    json_close_to(j, depth - 2);
     free(cells);
     return 0;
 }
@@ -244,11 +252,13 @@ int heap_show_page(struct heap *h, const struct heap_show *s, const char *target
                    struct error *err)
 {
     const size_t top = s->top_given && s->top < ROWS_MAX ? s->top : ROWS_MAX;
-    struct page p = {.h = h, .to = heap_show_tables(h, s, top, err)};
-    if (!p.to)
+    struct document_text d;
+    if (document_begin(&d, err))
         return -1;
-    json_object_object_add(p.to, "others", p.others = json_object_new_array());
-    int status = begin(&p, top, err);
+    struct page p = {.h = h, .j = &d.json};
+    int status = heap_show_tables(p.j, h, s, top, err);
+    if (!status)
+        status = begin(&p, top, err);
     if (!status)
         status = put_tree(&p, err);
     if (!status)
@@ -256,14 +266,16 @@ int heap_show_page(struct heap *h, const struct heap_show *s, const char *target
     if (!status)
         status = put_type_ways(&p, err);
     if (!status)
-        status = put_map(p.to, h, err);
-    if (!status) {
-        json_object_object_add(p.to, "target", json_object_new_string(target));
-        status = document_page(path, "heap", "heap", p.to, err);
-    }
+        status = put_map(p.j, h, err);
+    if (!status && buffer_failed(&p.others))
+        status = error_memory(err);
+    json_open_array(p.j, "others");
+    json_raw(p.j, NULL, buffer_text(&p.others), p.others.size_bytes);
+    json_close_array(p.j);
+    json_text(p.j, "target", target);
     heap_ways_free(p.ways);
     free(p.place);
     free(p.row);
-    json_object_put(p.to);
-    return status;
+    buffer_release(&p.others);
+    return document_end_page(&d, status, path, "heap", "heap", err);
 }

@@ -8,44 +8,31 @@
 #include "base/human.h"
 #include "base/plural.h"
 #include "base/text.h"
+#include "heap/show/columns.h"
 
-static void put_size(uint64_t bytes)
-{
-    char text[HUMAN_TEXT_BYTES];
-    text_printf(stdout, "%10s", human_size(text, bytes));
-}
-
-static void put_count(uint64_t n)
-{
-    char text[HUMAN_TEXT_BYTES];
-    text_printf(stdout, " %13s", human_count(text, n));
-}
+/* A line of the sums at the beginning. */
+#define SUM(bytes, format, ...)                                                                    \
+    text_printf(stdout, "%10s  " format "\n", SIZE(bytes), ##__VA_ARGS__)
+#define BLOCKS(n) COUNT(n), plural(n, "block", "blocks")
 
 static void show_cold_facts(const struct heap_facts *f)
 {
-    char a[HUMAN_TEXT_BYTES];
     if (!f->cold_source)
         return;
-    put_size(f->cold_bytes);
-    text_printf(stdout, "  in memory in %s %s on pages that were not %s",
-                human_count(a, f->cold_blocks), plural(f->cold_blocks, "block", "blocks"),
-                f->cold_reads ? "touched" : "written");
-    text_printf(stdout, " for %s (seen by %s%s)\n", human_duration(a, f->cold_ns), f->cold_source,
-                f->cold_reads ? "" : "; reads are not seen");
-    if (f->cold_swapped_bytes) {
-        put_size(f->cold_swapped_bytes);
-        text_printf(stdout, "    and in swap\n");
-    }
+    SUM(f->cold_bytes, "in memory in %s %s on pages that were not %s for %s (seen by %s%s)",
+        BLOCKS(f->cold_blocks), f->cold_reads ? "touched" : "written", TIME(f->cold_ns),
+        f->cold_source, f->cold_reads ? "" : "; reads are not seen");
+    if (f->cold_swapped_bytes)
+        SUM(f->cold_swapped_bytes, "  and in swap");
 }
 
 static void show_source(const struct heap_facts *f)
 {
-    char a[HUMAN_TEXT_BYTES];
     if (f->pid)
         text_printf(stdout, "process %" PRIu32 ", ", f->pid);
     text_printf(stdout, "%s%s", f->loaded ? "saved: " : "", f->source);
     if (f->stopped_ns)
-        text_printf(stdout, " (it stood still for %s)", human_duration(a, f->stopped_ns));
+        text_printf(stdout, " (it stood still for %s)", TIME(f->stopped_ns));
     text_printf(stdout, ", heap of %s%s\n", f->only_recorded ? "" : "glibc in ", f->allocator);
     if (*f->note)
         text_printf(stdout, "note: %s\n", f->note);
@@ -53,22 +40,20 @@ static void show_source(const struct heap_facts *f)
         text_printf(stdout,
                     "the tables did not fit into memory (--memory): up to %s of them lay in "
                     "temporary files\n",
-                    human_size(a, f->file_bytes));
+                    SIZE(f->file_bytes));
 }
 
 static void show_verified(const struct heap_facts *f)
 {
-    char a[HUMAN_TEXT_BYTES];
     if (f->verified && f->only_recorded)
         text_printf(stdout,
                     "verified: the recording lost nothing, and its blocks match the heap\n");
     else if (f->verified)
-        text_printf(
-            stdout,
-            "verified: all of it was read. %zu arena%s add%s up to the byte, %s blocks with "
-            "mappings of their own agree with glibc's count\n",
-            f->arena_count, f->arena_count == 1 ? "" : "s", f->arena_count == 1 ? "s" : "",
-            human_count(a, f->mapped_blocks));
+        text_printf(stdout,
+                    "verified: all of it was read. %zu %s up to the byte, %s blocks with "
+                    "mappings of their own agree with glibc's count\n",
+                    f->arena_count, plural(f->arena_count, "arena adds", "arenas add"),
+                    COUNT(f->mapped_blocks));
     else
         text_printf(stdout,
                     "NOT VERIFIED: %s. What follows is incomplete, and there are no totals "
@@ -79,63 +64,39 @@ static void show_verified(const struct heap_facts *f)
 /* How many blocks have a call stack. */
 static void show_known(const struct heap_facts *f, const struct heap_samples *samples)
 {
-    char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
     if (f->recorded && !f->sampled)
         text_printf(stdout, "the recording knows who allocated %s of %s %s\n",
-                    human_count(a, f->known_blocks), human_count(b, f->blocks),
-                    plural(f->blocks, "block", "blocks"));
+                    COUNT(f->known_blocks), BLOCKS(f->blocks));
     if (samples) {
         const struct estimate_interval e = estimate_bytes_interval(&samples->all);
-        char low[HUMAN_TEXT_BYTES], high[HUMAN_TEXT_BYTES];
         text_printf(stdout,
                     "a library in it samples a byte in %s: who allocated is known of %s of "
-                    "%s blocks, ",
-                    human_size(low, heap_samples_period(samples)), human_count(a, f->known_blocks),
-                    human_count(b, f->blocks));
-        text_printf(stdout, "which stand for %s (95%% between %s and %s)\n",
-                    human_size(a, estimate_whole(samples->all.bytes)),
-                    human_size(low, estimate_whole(e.low)),
-                    human_size(high, estimate_whole(e.high)));
+                    "%s blocks, which stand for %s (95%% between %s and %s)\n",
+                    SIZE(heap_samples_period(samples)), COUNT(f->known_blocks), COUNT(f->blocks),
+                    SIZE(estimate_whole(samples->all.bytes)), SIZE(estimate_whole(e.low)),
+                    SIZE(estimate_whole(e.high)));
     }
 }
 
 static void show_sums(const struct heap_facts *f)
 {
-    char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
-    put_size(f->used_bytes);
-    text_printf(stdout, "  in %s %s of the program\n", human_count(a, f->blocks),
-                plural(f->blocks, "block", "blocks"));
-    if (f->pool_bytes) {
-        put_size(f->pool_used_bytes);
-        text_printf(stdout, "    of these in %s %s of Python's own allocator, whose pools are %s\n",
-                    human_count(a, f->pool_blocks), plural(f->pool_blocks, "block", "blocks"),
-                    human_size(b, f->pool_bytes));
-    }
-    put_size(f->free_bytes);
-    text_printf(stdout, "  free in the arenas\n");
-    put_size(f->trimmable_bytes);
-    text_printf(stdout, "    of these, malloc_trim(0) would return%s\n",
-                f->resident_known ? ""
-                                  : ", at most: a core does not say which pages were in memory");
-    put_size(f->pinned_bytes);
-    text_printf(stdout, "    of these share pages with blocks in use (--free)\n");
-    put_size(f->cached_bytes);
-    text_printf(stdout, "  free in the caches of %s of %s %s\n", human_count(a, f->caches),
-                human_count(b, f->threads), plural(f->threads, "thread", "threads"));
-    put_size(f->own_bytes);
-    text_printf(stdout, "  headers, and what glibc keeps for itself\n");
-    if (f->garbage_blocks) {
-        put_size(f->garbage_bytes);
-        text_printf(stdout, "  in %s %s that only Python's collector can free (garbage)\n",
-                    human_count(a, f->garbage_blocks),
-                    plural(f->garbage_blocks, "block", "blocks"));
-    }
-    if (f->verified) {
-        put_size(f->unreachable_bytes);
-        text_printf(stdout, "  in %s %s that nothing refers to any more (leaked)\n",
-                    human_count(a, f->unreachable_blocks),
-                    plural(f->unreachable_blocks, "block", "blocks"));
-    }
+    SUM(f->used_bytes, "in %s %s of the program", BLOCKS(f->blocks));
+    if (f->pool_bytes)
+        SUM(f->pool_used_bytes, "  of these in %s %s of Python's own allocator, whose pools are %s",
+            BLOCKS(f->pool_blocks), SIZE(f->pool_bytes));
+    SUM(f->free_bytes, "free in the arenas");
+    SUM(f->trimmable_bytes, "  of these, malloc_trim(0) would return%s",
+        f->resident_known ? "" : ", at most: a core does not say which pages were in memory");
+    SUM(f->pinned_bytes, "  of these share pages with blocks in use (--free)");
+    SUM(f->cached_bytes, "free in the caches of %s of %s %s", COUNT(f->caches), COUNT(f->threads),
+        plural(f->threads, "thread", "threads"));
+    SUM(f->own_bytes, "headers, and what glibc keeps for itself");
+    if (f->garbage_blocks)
+        SUM(f->garbage_bytes, "in %s %s that only Python's collector can free (garbage)",
+            BLOCKS(f->garbage_blocks));
+    if (f->verified)
+        SUM(f->unreachable_bytes, "in %s %s that nothing refers to any more (leaked)",
+            BLOCKS(f->unreachable_blocks));
 }
 
 static void show_facts(const struct heap_facts *f, const struct heap_samples *samples)
@@ -150,110 +111,78 @@ static void show_facts(const struct heap_facts *f, const struct heap_samples *sa
 
 static void show_cut(size_t count, size_t shown)
 {
-    char text[HUMAN_TEXT_BYTES];
     if (shown < count)
-        text_printf(stdout, "  ... and %s more (-n)\n", human_count(text, count - shown));
+        text_printf(stdout, "  ... and %s more (-n)\n", COUNT(count - shown));
 }
 
-static void put_age(const struct heap_ages *a)
+/* Names a row: the end of its line, without the line end. */
+typedef void show_label(const void *row, const struct heap_show *s);
+
+/* 0, or -1 when the heap could not give the rows: then they are NULL and *err is set. */
+static int show_rows(const struct heap_show *s, const struct table *t, const char *last,
+                     show_label *label, const void *rows, size_t count, size_t bytes)
 {
-    char text[HUMAN_TEXT_BYTES];
-    text_printf(stdout, " %10s", a->known_blocks ? human_duration(text, a->oldest_ns) : "");
+    size_t shown = 0;
+    table_heading(stdout, t, last);
+    for (; shown < count && shown < s->top; shown++) {
+        const void *row = (const char *)rows + shown * bytes;
+        table_numbers(stdout, t, row);
+        label(row, s);
+        text_printf(stdout, "\n");
+    }
+    show_cut(count, shown);
+    return 0;
+}
+
+static void show_name(const void *row, const struct heap_show *s)
+{
+    (void)s;
+    text_printf(stdout, "%s", ((const struct heap_row *)row)->name);
+}
+
+/* Its name, and where it is declared: the file alone, without its directories. */
+static void show_root(const void *row, const struct heap_show *s)
+{
+    const struct heap_row *r = row;
+    const char *slash = strrchr(r->file, '/');
+    const char *file = slash ? slash + 1 : r->file;
+    (void)s;
+    text_printf(stdout, HEAP_NAME, HEAP_NAME_OF(r));
+    if (*file && r->line)
+        text_printf(stdout, " %s:%u", file, r->line);
+    if (*r->declared)
+        text_printf(stdout, " %s", r->declared);
 }
 
 static int show_types(struct heap *h, const struct heap_show *s, enum heap_by by, const char *title,
                       struct error *err)
 {
+    const bool roots = by == HEAP_BY_ROOT;
+    const struct table t =
+        heap_columns(h, roots ? heap_root_columns : heap_row_columns, by, s->names);
     size_t count;
     const struct heap_row *rows = heap_table(h, by, &count, err);
     if (!rows && err->kind != ERROR_NONE)
         return -1;
-    const bool ages = heap_facts(h)->recorded;
-    text_printf(stdout, "\n%10s %10s %13s%s  %s\n", "retained", "own", "blocks",
-                ages ? "     oldest" : "", title);
-    size_t shown = 0;
-    for (; shown < count && shown < s->top; shown++) {
-        put_size(rows[shown].retained_bytes);
-        text_printf(stdout, " ");
-        put_size(rows[shown].bytes);
-        put_count(rows[shown].blocks);
-        if (ages)
-            put_age(&rows[shown].ages);
-        text_printf(stdout, "  %s\n", rows[shown].name);
-    }
-    show_cut(count, shown);
-    return 0;
+    return show_rows(s, &t, title, roots ? show_root : show_name, rows, count, sizeof *rows);
 }
 
-/* Its name, and where it is declared: the file alone, without its directories. */
-static void show_root(const struct heap_row *r)
+static void show_arena(const void *row, const struct heap_show *s)
 {
-    const char *slash = strrchr(r->file, '/');
-    const char *file = slash ? slash + 1 : r->file;
-    text_printf(stdout, "  %s %s%s%s%s", r->kind, r->name, *r->module ? " (" : "", r->module,
-                *r->module ? ")" : "");
-    if (*file && r->line)
-        text_printf(stdout, " %s:%u", file, r->line);
-    if (*r->declared)
-        text_printf(stdout, " %s", r->declared);
-    text_printf(stdout, "\n");
-}
-
-static int show_roots(struct heap *h, const struct heap_show *s, struct error *err)
-{
-    size_t count;
-    const struct heap_row *rows = heap_table(h, HEAP_BY_ROOT, &count, err);
-    if (!rows && err->kind != ERROR_NONE)
-        return -1;
-    text_printf(stdout, "\n%10s %13s %10s  %s\n", "retained", "blocks", "reached", "root");
-    size_t shown = 0;
-    for (; shown < count && shown < s->top; shown++) {
-        put_size(rows[shown].retained_bytes);
-        put_count(rows[shown].retained_blocks);
-        text_printf(stdout, " ");
-        put_size(rows[shown].bytes);
-        show_root(&rows[shown]);
-    }
-    show_cut(count, shown);
-    return 0;
+    const struct heap_arena *a = row;
+    (void)s;
+    text_printf(stdout, "0x%" PRIx64 "%s, %" PRIu64 " %s", a->address, a->main ? " (main)" : "",
+                a->attached_threads, plural(a->attached_threads, "thread", "threads"));
 }
 
 static void show_arenas(const struct heap_facts *f, const struct heap_show *s)
 {
-    text_printf(stdout, "\n%10s %10s %10s %10s %13s  %s\n", "system", "used", "free", "cached",
-                "blocks", "arena");
-    size_t shown = 0;
-    for (; shown < f->arena_count && shown < s->top; shown++) {
-        const struct heap_arena *a = &f->arenas[shown];
-        put_size(a->system_bytes);
-        text_printf(stdout, " ");
-        put_size(a->used_bytes);
-        text_printf(stdout, " ");
-        put_size(a->free_bytes);
-        text_printf(stdout, " ");
-        put_size(a->cached_bytes);
-        put_count(a->used_blocks);
-        text_printf(stdout, "  0x%" PRIx64 "%s, %" PRIu64 " thread%s\n", a->address,
-                    a->main ? " (main)" : "", a->attached_threads,
-                    a->attached_threads == 1 ? "" : "s");
-    }
-    show_cut(f->arena_count, shown);
-    if (f->mapped_blocks) {
-        put_size(f->mapped_system_bytes);
-        text_printf(stdout, " ");
-        put_size(f->mapped_bytes);
-        text_printf(stdout, " %21s", "");
-        put_count(f->mapped_blocks);
-        text_printf(stdout, "  blocks with mappings of their own\n");
-    }
-}
-
-size_t heap_show_frames(struct names *names, uint32_t stack, uint32_t *ids, size_t max)
-{
-    size_t count = 0;
-    for (struct names_walk w = {.node = stack}; names && count < max && names_next(names, &w);)
-        ids[count++] = w.id;
-    return count;
+    const struct table t = {.columns = heap_arena_columns};
+    show_rows(s, &t, "arena", show_arena, f->arenas, f->arena_count, sizeof *f->arenas);
+    if (f->mapped_blocks)
+        text_printf(stdout, "%10s %10s %21s %13s  blocks with mappings of their own\n",
+                    SIZE(f->mapped_system_bytes), SIZE(f->mapped_bytes), "",
+                    COUNT(f->mapped_blocks));
 }
 
 /* The innermost frame that is not machinery of allocation, and some of its callers. */
@@ -261,9 +190,9 @@ static void show_stack(struct names *names, uint32_t stack)
 {
     enum { SHOWN = 4, LOOKED_AT = 256 };
     uint32_t ids[LOOKED_AT];
-    size_t count = heap_show_frames(names, stack, ids, LOOKED_AT);
+    size_t count = table_stack(names, stack, ids, LOOKED_AT);
     if (!count) {
-        text_printf(stdout, "(not in the recording)\n");
+        text_printf(stdout, "(not in the recording)");
         return;
     }
     const size_t from = names_first(names, ids, count);
@@ -274,7 +203,6 @@ static void show_stack(struct names *names, uint32_t stack)
         if (f->place && i == from)
             text_printf(stdout, " (%s:%u)", f->place, f->line);
     }
-    text_printf(stdout, "\n");
 }
 
 /* sampled: the stack is known of some only. */
@@ -286,15 +214,15 @@ static bool is_like(const struct heap_leak *a, const struct heap_leak *b, bool s
 
 static void show_leaks(struct heap *h, const struct heap_show *s)
 {
+    const struct table t = {.columns = heap_leak_columns};
     size_t count = heap_leaks(h), shown = 0, rest = 0;
-    char text[HUMAN_TEXT_BYTES];
     if (!heap_facts(h)->verified)
         return;
     if (!count) {
         text_printf(stdout, "\nno unreachable blocks\n");
         return;
     }
-    text_printf(stdout, "\n%10s %13s  %s\n", "leaked", "blocks", "first block, its type");
+    table_heading(stdout, &t, "first block, its type");
     for (size_t i = 0; i < count && shown < s->top; shown++) {
         struct heap_leak leak, next;
         size_t like = 0; /* groups of the same shape are one line */
@@ -305,102 +233,83 @@ static void show_leaks(struct heap *h, const struct heap_show *s)
             if (++i < count)
                 heap_leak(h, i, &next);
         }
-        put_size(leak.bytes * like);
-        put_count(leak.blocks * like);
-        text_printf(stdout, "  0x%" PRIx64 "  %s", leak.address, leak.type);
+        leak.bytes *= like;
+        leak.blocks *= like;
+        table_numbers(stdout, &t, &leak);
+        text_printf(stdout, "0x%" PRIx64 "  %s", leak.address, leak.type);
         if (like > 1)
-            text_printf(stdout, ", and %s more like it", human_count(text, like - 1));
+            text_printf(stdout, ", and %s more like it", COUNT(like - 1));
         text_printf(stdout, "\n");
         if (s->names && stack) {
             text_printf(stdout, "%26s  %s", "",
                         s->samples && like > 1 ? "one of them, which is sampled, allocated by "
                                                : "allocated by ");
             show_stack(s->names, stack);
+            text_printf(stdout, "\n");
         }
         rest = count - i;
     }
-    if (rest)
-        text_printf(stdout, "  ... and %s more (-n)\n", human_count(text, rest));
+    show_cut(rest, 0);
+}
+
+static void show_site(const void *row, const struct heap_show *s)
+{
+    show_stack(s->names, ((const struct heap_site *)row)->stack);
 }
 
 /* The call sites of the samples of a library in the process, with their estimates. */
-static void show_sampled_sites(const struct heap_site *sites, size_t count,
+static void show_sampled_sites(const struct heap *h, const struct heap_site *sites, size_t count,
                                const struct heap_show *s)
 {
+    const struct table t = heap_columns(h, heap_sampled_columns, HEAP_BY_SITE, s->names);
     size_t shown = 0;
-    text_printf(stdout, "\n%10s %10s %10s %10s %8s  %s\n", "estimated", "retained", "sampled",
-                "leaked", "blocks", "call site, ages");
+    table_heading(stdout, &t, "call site, ages");
     for (; shown < count && shown < s->top; shown++) {
-        const struct heap_sampled_site *of = heap_samples_of(s->samples, sites[shown].stack);
-        char oldest[HUMAN_TEXT_BYTES], youngest[HUMAN_TEXT_BYTES], n[HUMAN_TEXT_BYTES];
-        put_size(of ? estimate_whole(of->live.bytes) : 0);
-        text_printf(stdout, " ");
-        put_size(sites[shown].retained_bytes);
-        text_printf(stdout, " ");
-        put_size(sites[shown].bytes);
-        text_printf(stdout, " ");
-        put_size(sites[shown].unreachable_bytes);
-        text_printf(stdout, " %8s  %s to %s  ", human_count(n, sites[shown].blocks),
-                    human_duration(youngest, of ? of->youngest_ns : 0),
-                    human_duration(oldest, of ? of->oldest_ns : 0));
-        show_stack(s->names, sites[shown].stack);
+        const struct heap_sampled_row row = heap_sampled_row(s->samples, &sites[shown]);
+        table_numbers(stdout, &t, &row);
+        text_printf(stdout, "%s to %s  ", TIME(row.youngest_ns), TIME(row.oldest_ns));
+        show_stack(s->names, row.site.stack);
+        text_printf(stdout, "\n");
     }
     show_cut(count, shown);
 }
 
 static int show_sites(struct heap *h, const struct heap_show *s, struct error *err)
 {
-    size_t count, shown = 0;
+    const struct table t = heap_columns(h, heap_site_columns, HEAP_BY_SITE, s->names);
+    size_t count;
     const struct heap_site *sites = heap_sites(h, &count, err);
     if (!sites)
         return err->kind == ERROR_NONE ? 0 : -1;
-    if (s->samples) {
-        show_sampled_sites(sites, count, s);
-        return 0;
-    }
-    text_printf(stdout, "\n%10s %10s %10s %13s %10s  %s\n", "retained", "own", "leaked", "blocks",
-                "oldest", "call site");
-    for (; shown < count && shown < s->top; shown++) {
-        put_size(sites[shown].retained_bytes);
-        text_printf(stdout, " ");
-        put_size(sites[shown].bytes);
-        text_printf(stdout, " ");
-        put_size(sites[shown].unreachable_bytes);
-        put_count(sites[shown].blocks);
-        put_age(&sites[shown].ages);
-        text_printf(stdout, "  ");
-        show_stack(s->names, sites[shown].stack);
-    }
-    show_cut(count, shown);
+    if (!s->samples)
+        return show_rows(s, &t, "call site", show_site, sites, count, sizeof *sites);
+    show_sampled_sites(h, sites, count, s);
     return 0;
 }
 
 /* A type, a root or a call stack. */
-static void show_group(const struct heap_group *g, enum heap_by by, struct names *names)
+static void show_group(const struct heap_group *g, const struct heap_show *s)
 {
-    if (by == HEAP_BY_SITE)
-        show_stack(names, g->stack);
+    if (*g->name)
+        text_printf(stdout, HEAP_NAME, HEAP_NAME_OF(g));
     else
-        text_printf(stdout, "%s%s%s%s%s%s\n", g->kind, *g->kind ? " " : "", g->name,
-                    *g->module ? " (" : "", g->module, *g->module ? ")" : "");
+        show_stack(s->names, g->stack);
+}
+
+static void show_pin(const void *row, const struct heap_show *s)
+{
+    show_group(&((const struct heap_pin *)row)->group, s);
 }
 
 static int show_pins(struct heap *h, const struct heap_show *s, enum heap_by by, const char *what,
                      struct error *err)
 {
-    size_t shown = 0, count;
+    const struct table t = heap_columns(h, heap_pin_columns, by, s->names);
+    size_t count;
     const struct heap_pin *pins = heap_pins(h, by, &count, err);
     if (!pins)
         return err->kind == ERROR_NONE ? 0 : -1;
-    text_printf(stdout, "\n%10s %13s  %s\n", "free", "blocks", what);
-    for (; shown < count && shown < s->top; shown++) {
-        put_size(pins[shown].free_bytes);
-        put_count(pins[shown].blocks);
-        text_printf(stdout, "  ");
-        show_group(&pins[shown].group, by, s->names);
-    }
-    show_cut(count, shown);
-    return 0;
+    return show_rows(s, &t, what, show_pin, pins, count, sizeof *pins);
 }
 
 static int show_free(struct heap *h, const struct heap_show *s, struct error *err)
@@ -414,25 +323,20 @@ static int show_free(struct heap *h, const struct heap_show *s, struct error *er
     return status;
 }
 
+static void show_cold_group(const void *row, const struct heap_show *s)
+{
+    show_group(&((const struct heap_cold *)row)->group, s);
+}
+
 static int show_cold(struct heap *h, const struct heap_show *s, enum heap_by by, const char *what,
                      struct error *err)
 {
-    size_t count, shown = 0;
+    const struct table t = heap_columns(h, heap_cold_columns, by, s->names);
+    size_t count;
     const struct heap_cold *rows = heap_cold(h, by, &count, err);
     if (!rows)
         return err->kind == ERROR_NONE ? 0 : -1;
-    text_printf(stdout, "\n%10s %10s %13s  %s\n", "cold", "own", "cold blocks", what);
-    for (; shown < count && shown < s->top; shown++) {
-        const struct heap_cold *r = &rows[shown];
-        put_size(r->cold_bytes);
-        text_printf(stdout, " ");
-        put_size(r->bytes);
-        put_count(r->cold_blocks);
-        text_printf(stdout, "  ");
-        show_group(&r->group, by, s->names);
-    }
-    show_cut(count, shown);
-    return 0;
+    return show_rows(s, &t, what, show_cold_group, rows, count, sizeof *rows);
 }
 
 static int show_cold_tables(struct heap *h, const struct heap_show *s, struct error *err)
@@ -457,7 +361,7 @@ int heap_show_text(struct heap *h, const struct heap_show *s, struct error *err)
         return show_cold_tables(h, s, err);
     bool all = s->view == HEAP_VIEW_ALL && !s->leaks && !s->free;
     if (all || s->view == HEAP_VIEW_ROOT)
-        status = show_roots(h, s, err);
+        status = show_types(h, s, HEAP_BY_ROOT, "root", err);
     if (!status && (all || s->view == HEAP_VIEW_TYPE))
         status = show_types(h, s, HEAP_BY_TYPE, "type", err);
     if (!status && s->names && (all || s->view == HEAP_VIEW_SITE))
@@ -475,18 +379,16 @@ int heap_show_text(struct heap *h, const struct heap_show *s, struct error *err)
 
 static void show_step(const struct heap_step *step, bool first)
 {
-    char size[HUMAN_TEXT_BYTES], retained[HUMAN_TEXT_BYTES];
-    human_size(retained, step->retained_bytes);
+    text_printf(stdout, "%s", first ? "" : "  ");
     if (step->is_root) {
-        text_printf(stdout, "%s%s %s%s%s%s", first ? "" : "  ", step->type, step->name,
-                    *step->module ? " (" : "", step->module, *step->module ? ")" : "");
+        text_printf(stdout, "%s %s%s%s%s", step->type, step->name, *step->module ? " (" : "",
+                    step->module, *step->module ? ")" : "");
         if (step->address)
             text_printf(stdout, " at 0x%" PRIx64, step->address);
-        text_printf(stdout, ", retains %s\n", retained);
-        return;
+    } else {
+        text_printf(stdout, "0x%" PRIx64 "  %s  %s", step->address, SIZE(step->bytes), step->type);
     }
-    text_printf(stdout, "%s0x%" PRIx64 "  %s  %s, retains %s\n", first ? "" : "  ", step->address,
-                human_size(size, step->bytes), step->type, retained);
+    text_printf(stdout, ", retains %s\n", SIZE(step->retained_bytes));
 }
 
 void heap_show_steps(const struct heap_step *steps, size_t count, enum heap_found found,

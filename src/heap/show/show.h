@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "heap/show/sampled.h"
 #include "frames/names.h"
 #include "heap/heap.h"
@@ -35,20 +36,15 @@ struct heap_show {
 int heap_show_page(struct heap *h, const struct heap_show *s, const char *target, const char *path,
                    struct error *err);
 
-/* The frames of a call stack of the recording, innermost first: ids of names. Returns how many; at
- * most max. names may be NULL, stack 0: none. */
-size_t heap_show_frames(struct names *names, uint32_t stack, uint32_t *ids, size_t max);
-
 /* On standard output. -1 with *err set when out of memory. */
 int heap_show_text(struct heap *h, const struct heap_show *s, struct error *err);
 int heap_show_json(struct heap *h, const struct heap_show *s, struct error *err);
 
-/* The figures and tables of a heap as one object. The caller owns it; NULL with *err set. */
-struct json_object *heap_show_tables(struct heap *h, const struct heap_show *s, uint64_t top,
-                                     struct error *err);
-
-/* The figures of a heap as one object, without its tables. The caller owns it. */
-struct json_object *heap_show_facts(const struct heap_facts *f);
+/* The keys of the figures and tables of a heap, into the object that is open. -1 with *err set. */
+int heap_show_tables(struct json *j, struct heap *h, const struct heap_show *s, uint64_t top,
+                     struct error *err);
+/* The keys of its figures alone. */
+void heap_show_facts(struct json *j, const struct heap *h);
 
 /* A way (--why) or the referrers (--who) of an address. */
 void heap_show_steps(const struct heap_step *steps, size_t count, enum heap_found found,
