@@ -331,9 +331,8 @@ static void distance(struct buffer *b, uint64_t from_ns, uint64_t to_ns)
 static void print_heading(const struct page *p, const struct trace_image *image,
                           const struct explained *e)
 {
-    static const char *const where[EXPLAIN_FOUR] = {
-        "at the peak of the live bytes", "where most is resident",
-        "where most is resident above the live bytes", "at the end"};
+    static const char *const where[EXPLAIN_FOUR] = {"at the peak", "at the largest RSS",
+                                                    "at the largest gap", "at the end"};
     static const char *const what[EXPLAIN_MARK + 1] = {[EXPLAIN_PEAK] = "the peak",
                                                        [EXPLAIN_RSS] = "the largest sample",
                                                        [EXPLAIN_END] = "the end",

@@ -56,7 +56,7 @@ class Explain(unittest.TestCase):
         self.assertGreater(top["free_on_shared_pages_bytes"], 0.95 * parts(e)["fragmentation"])
         self.assertIn("pool", [a["setting"] for a in e["advice"]])
         text = mallow("report", p.path)
-        self.assertIn("where most is resident above the live bytes", text)
+        self.assertIn("at the largest gap", text)
         self.assertRegex(text, r"pool of their own.*: [0-9,]+ blocks of survivor \(phases.c")
 
     def test_another_state(self):

@@ -67,7 +67,7 @@ class Golden(unittest.TestCase):
         text = run("text", "pid=104", "measured=1").decode()
         self.assertIn("No allocation call of it was recorded.", text)
         self.assertIn("Resident   5.7 MB at most", text)
-        self.assertIn("Resident against live where most is resident", text)
+        self.assertIn("Resident against live at the largest RSS", text)
         self.assertRegex(text, r"2\.1 MB +anonymous mappings that are not blocks")
         self.assertNotIn("after the peak", text)
         e = report("pid=104", "measured=1")["processes"][0]["explained"][0]
