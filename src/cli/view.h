@@ -98,7 +98,7 @@ struct view_options {
 #define VIEW_LOOK_SPECS(type, field)                                                               \
     {0,           "full-names",                                                                    \
      OPTION_FLAG, offsetof(type, field.look.full_names),                                           \
-     NULL,        "names of C++ with all arguments of templates and return types"},                \
+     NULL,        "names of C++ with parameters, return types, all arguments of templates"},       \
         {0,           "start-frames",                                                              \
          OPTION_FLAG, offsetof(type, field.look.start_frames),                                     \
          NULL,        "show libc's frames that call main and the functions of threads, too"},      \

@@ -149,6 +149,16 @@ static const char *shown_name(struct names *n, const char *full)
     return shown;
 }
 
+/* The name without the parameters of a C++ function; NULL when it has none, or they are asked for.
+ */
+static const char *brief_name(struct names *n, const char *shown)
+{
+    if (!n->looks || n->look.full_names || !strchr(shown, '('))
+        return NULL;
+    const size_t end = spelling_parts(shown).end;
+    return end && shown[end] ? names_keep_text(n, strndup(shown, end)) : NULL;
+}
+
 /* The path without "." and ".." in it, as build systems make them: as a text, links are not looked
  * at. */
 static const char *normal(struct names *n, const char *path)
@@ -231,6 +241,7 @@ static uint32_t intern(struct names *n, struct name_frame f)
         return 0;
     }
     f.function = f.known ? shown_name(n, f.full) : f.full;
+    f.brief = f.known ? brief_name(n, f.function) : NULL;
     f.role = f.cut                ? ROLE_LIBRARY
              : is_alloc_fn(n, &f) ? ROLE_ALLOCATOR
                                   : role_of(f.known ? f.full : NULL, f.module, f.file);

@@ -21,6 +21,7 @@
 
 struct name_frame {
     const char *function; /* never NULL; without a name "libx.so+0x1234" or "0x7f..." */
+    const char *brief;    /* the same without its parameters, for tables; NULL: the same */
     const char *full;     /* the same, unless the look shortens names */
     const char *file;     /* NULL when unknown */
     const char *place;    /* the file, relative to the root of the sources; below no root its base
@@ -72,6 +73,11 @@ bool names_next(struct names *n, struct names_walk *w); /* false: there are no m
 /* Appends the ids of them all; how many. */
 size_t names_append(struct names *n, uint32_t stack, struct buffer *ids);
 
+/* The function's name in tables. */
+static inline const char *names_frame_brief(const struct name_frame *f)
+{
+    return f->brief ? f->brief : f->function;
+}
 /* True if a pattern means the function, by its whole name or as it is shown. */
 bool names_frame_matches(const struct name_frame *f, const struct pattern *p);
 /* Appends the frame as the JSON object that all commands print. */

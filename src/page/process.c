@@ -139,7 +139,7 @@ static void write_frame_column(struct json *j, const char *key, unsigned column,
     for (uint32_t i = 0; i < n; i++) {
         const struct name_frame *f = names_frame(names, ids[i]);
         json_number(j, NULL,
-                    column == FUNCTION    ? texts_add(texts, f->function)
+                    column == FUNCTION    ? texts_add(texts, names_frame_brief(f))
                     : column == FILE_NAME ? texts_add(texts, f->below ? f->place : f->file)
                     : column == LINE      ? f->line
                     : column == MODULE    ? texts_add(texts, f->module)

@@ -100,6 +100,7 @@ static bool show(struct diff *d, uint32_t node, const struct name_frame *f, uint
     if (!(d->seen[node] & side)) {
         *to = *f;
         to->function = intern_string(&d->texts, f->function);
+        to->brief = f->brief ? intern_string(&d->texts, f->brief) : NULL;
         to->full = to->function;
         to->file = intern_string(&d->texts, f->file);
         to->place = intern_string(&d->texts, f->place);

@@ -211,7 +211,7 @@ static size_t called_by(const struct tree *t, const struct group_cursor *cursors
         if (frame == NO_FRAME)
             continue;
         struct figures f = {0};
-        const char *function = names_frame(t->names, frame)->function;
+        const char *function = names_frame_brief(names_frame(t->names, frame));
         figures_add(&f, model_stack_of(model_stacks(t->model), cursors[i].stack));
         while (k < n && strcmp(list[k].function, function) != 0)
             k++;

@@ -258,22 +258,23 @@ void page_frame(const struct page *p, struct buffer *b, const struct name_frame 
 {
     enum { LEAST = 24 }; /* the least room for a name */
     struct buffer where = {0};
+    const char *function = names_frame_brief(f);
     const char *slash = f->place ? strrchr(f->place, '/') : NULL;
     if (f->cut) {
         buffer_append_text(b, f->function);
         return;
     }
     append_where(&where, f, f->place);
-    size_t name = text_columns(f->function), rest = text_columns(buffer_text(&where));
+    size_t name = text_columns(function), rest = text_columns(buffer_text(&where));
     if (room && name + rest > room && slash && slash[1]) { /* directories go first */
         buffer_clear(&where);
         append_where(&where, f, slash + 1);
         rest = text_columns(buffer_text(&where));
     }
     if (!room || name + rest <= room)
-        buffer_append_text(b, f->function);
+        buffer_append_text(b, function);
     else
-        spelling_fit(f->function, room > rest + LEAST ? room - rest : LEAST,
+        spelling_fit(function, room > rest + LEAST ? room - rest : LEAST,
                      p->unicode ? "\u2026" : "...", b);
     buffer_append_text(b, buffer_text(&where));
     buffer_release(&where);

@@ -199,7 +199,7 @@ static void show_stack(struct names *names, uint32_t stack)
     count = names_shown(names, ids, count);
     for (size_t i = from; i < count && i < from + SHOWN; i++) {
         const struct name_frame *f = names_frame(names, ids[i]);
-        text_printf(stdout, "%s%s", i > from ? " <- " : "", f->function);
+        text_printf(stdout, "%s%s", i > from ? " <- " : "", names_frame_brief(f));
         if (f->place && i == from)
             text_printf(stdout, " (%s:%u)", f->place, f->line);
     }
