@@ -112,7 +112,7 @@ class Push(unittest.TestCase):
         out = self.push(self.file, "--to", f"http://me:pass@127.0.0.1:{self.port}/in?signature=s3cret", "--json")
         found = json.loads(out.stdout)
         self.assertGreater(found.pop("duration_ns"), 0)
-        self.assertEqual(found, {"schema": 1, "file": self.file, "url": self.base + "/in", "location": "/stored/7",
+        self.assertEqual(found, {"schema": 1, "mallow": found["mallow"], "file": self.file, "url": self.base + "/in", "location": "/stored/7",
                                  "http_status": 201, "sent_bytes": len(self.data), "tries": 1})
         self.assertEqual(self.server.asked[0]["path"], "/in?signature=s3cret")
         self.assertEqual(self.server.asked[0]["headers"]["Authorization"], "Basic bWU6cGFzcw==")

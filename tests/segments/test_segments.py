@@ -88,7 +88,7 @@ class Sent(Case):
         said = json.loads(self.push("--json").stdout)
         count = -(-len(self.data) // SIZE)
         self.assertGreater(said.pop("duration_ns"), 0)
-        self.assertEqual(said, {"schema": 1, "file": self.file, "url": self.url + "/", "bytes": len(self.data),
+        self.assertEqual(said, {"schema": 1, "mallow": said["mallow"], "file": self.file, "url": self.url + "/", "bytes": len(self.data),
                                 "segments": count, "sent_bytes": len(self.data), "sent_segments": count,
                                 "checked": True, "removed": False})
         self.assertEqual(b"".join(b for _, b in sorted(self.store.segments(self.below).items())), self.data)
