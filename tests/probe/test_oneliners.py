@@ -91,6 +91,17 @@ def arguments(line, pid):
     return words
 
 
+# tracefs is mounted for it alone
+BPFTRACE = ["unshare", "-m", "sh", "-c", '[ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing; exec "$0" "$@"',
+            "bpftrace"]
+
+
+def reads_strings():
+    """bpftrace 0.23.2 (Debian 13) takes each string of a tracepoint for an empty one. It allocates for itself while it is asked."""
+    script = 'tracepoint:kmem:kmem_cache_alloc /str(args->name) != ""/ { printf("read\\n"); exit(); } interval:s:10 { exit(); }'
+    return "read" in subprocess.run([*BPFTRACE, "-e", script], capture_output=True, text=True, check=False).stdout
+
+
 class OneLiners(Case):
     def ask(self, run, line, script):
         """Both answers about one run."""
@@ -101,9 +112,7 @@ class OneLiners(Case):
                               stdout=subprocess.DEVNULL, cwd="/var/tmp") as p:
             reads(p)
             script = script.replace("LIBC", LIBC).replace("MINE", f"pid == {p.pid}").replace("PID", str(p.pid))
-            # tracefs is mounted for it alone
-            inside = '[ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing; exec "$0" "$@"'
-            with subprocess.Popen(["unshare", "-m", "sh", "-c", inside, "bpftrace", "-f", "json", "-e",
+            with subprocess.Popen([*BPFTRACE, "-f", "json", "-e",
                                    'BEGIN { printf("attached\\n"); } ' + script],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as peer:
                 for said in peer.stdout:
@@ -150,6 +159,9 @@ class OneLiners(Case):
                 mine, other = found(document), self.answer(said)
                 if other is None:
                     other = {} if isinstance(mine, dict) else 0
+                if not other and "str(args->" in script and not reads_strings():
+                    print(f"{what}: this bpftrace cannot: it reads strings of tracepoints as empty")
+                    continue
                 print(f"{what}: mallow {mine}, bpftrace {other}")
                 self.assertEqual(mine, other, line)
                 compared += 1
