@@ -82,8 +82,8 @@ class Left(unittest.TestCase):
             self.assertNotIn(path, listed())
             p.kill()
             p.communicate()
-        until(lambda: path in listed(), "its end", 60)
-        os.unlink(path)
+        until(lambda: not os.path.exists(path) or path in listed(), "its end", 60)  # at the end of its input it removes it
+        self.remove(path)
 
     def test_cleared_but_for_the_living(self):
         _, path = crash()
