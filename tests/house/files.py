@@ -17,7 +17,7 @@ LOADER.exec_module(review)
 LINES_MAX = 800
 FUNCTION_LINES_MAX = 80
 # The head of a JSON document is written here alone; corpus.c takes it out of documents in documents.
-SCHEMA = {"src/base/json.c", "src/show/json_document.c", "src/compare/corpus.c"}
+SCHEMA = {"src/show/schema.c", "src/base/json.c", "src/show/json_document.c", "src/compare/corpus.c"}
 # What only fetches must be FETCHES (src/base/fetch.h), or the compiler drops its calls.
 FETCHING = re.compile(r"^static (?:inline )?void (\w+)\([^{};]*\)\n\{\n((?:(?!^\}).*\n)*?)\}", re.M)
 DRAWERS = re.compile(r"^(util|utils|misc|common|helpers?|stuff)\.[ch]$")

@@ -173,6 +173,39 @@ const struct column heap_step_root_columns[] = {
     STEP(ADDRESS, address, "address"),
     STEP(BYTES, retained_bytes, "retained_bytes"),
     COLUMN_END};
+
+static const struct column answer_columns[] = {
+    COLUMN_KEY(ADDRESS, "address", COLUMN_MAY_LACK),
+    COLUMN_KEY(TEXT, "found", COLUMN_MAY_LACK),
+    COLUMN_END};
+const struct schema_part heap_schema[] = {
+    {"", heap_fact_columns},
+    {"", answer_columns},
+    {"arenas[]", heap_arena_columns},
+    {"types[]", heap_row_columns},
+    {"types[]", heap_change_columns},
+    {"roots[]", heap_root_columns},
+    {"roots[]", heap_root_change_columns},
+    {"sizes[]", heap_row_columns},
+    {"sites[]", heap_site_columns},
+    {"sites[]", heap_sampled_columns},
+    {"pinning[]", heap_pin_columns},
+    {"pinning_roots[]", heap_pin_columns},
+    {"pinning_sites[]", heap_pin_columns},
+    {"cold", heap_cold_facts_columns},
+    {"cold.types[]", heap_cold_columns},
+    {"cold.roots[]", heap_cold_columns},
+    {"cold.sites[]", heap_cold_columns},
+    {"unreachable[]", heap_leak_columns},
+    {"path[]", heap_step_columns},
+    {"path[]", heap_step_root_columns},
+    {"referrers[]", heap_step_columns},
+    {"referrers[]", heap_step_root_columns},
+    {"old", schema_head},
+    {"old", heap_fact_columns},
+    {"new", schema_head},
+    {"new", heap_fact_columns},
+    {NULL, NULL}};
 /* clang-format on */
 
 struct table heap_columns(const struct heap *h, const struct column *columns, enum heap_by by,

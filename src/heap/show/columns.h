@@ -4,6 +4,7 @@
 
 #include "heap/heap.h"
 #include "heap/show/sampled.h"
+#include "show/schema.h"
 #include "show/table.h"
 
 /* For table.with. */
@@ -38,6 +39,8 @@ extern const struct column heap_change_columns[], heap_root_change_columns[]; /*
 /* A table of a heap; `by`: its rows. */
 struct table heap_columns(const struct heap *h, const struct column *columns, enum heap_by by,
                           struct names *names);
+
+extern const struct schema_part heap_schema[]; /* of all documents of `mallow heap` */
 
 /* "kind name (module)" of a row, a group or the like, as arguments of printf. */
 #define HEAP_NAME "%s%s%s%s%s%s"
