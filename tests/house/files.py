@@ -1,6 +1,6 @@
-"""Habits that can be counted: no source file over 800 lines and no function over 80. Each file opens
-by saying what it is, every header has its guard, and there is no utility drawer. Each rule is first seen to fail.
-Usage: files.py SOURCE_ROOT"""
+"""Habits that can be counted. No function is over 80 lines; a file is one thing, however long. Every header has its guard, and
+there is no utility drawer. budgets.txt bounds what is to become less and never more: headers with one user, which should be a
+section of that user, and files that open with no purpose. Each rule is first seen to fail. Usage: files.py SOURCE_ROOT"""
 import importlib.machinery
 import importlib.util
 import os
@@ -8,13 +8,14 @@ import re
 import sys
 import tempfile
 
+import budgets
+
 sys.dont_write_bytecode = True
 REVIEW = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "review")
 LOADER = importlib.machinery.SourceFileLoader("review", REVIEW)
 review = importlib.util.module_from_spec(importlib.util.spec_from_loader("review", LOADER))
 LOADER.exec_module(review)
 
-LINES_MAX = 800
 FUNCTION_LINES_MAX = 80
 # The head of a JSON document is written here alone; corpus.c takes it out of documents in documents.
 SCHEMA = {"src/show/schema.c", "src/base/json.c", "src/show/json_document.c", "src/compare/corpus.c"}
@@ -33,9 +34,6 @@ def check(root):
             here = os.path.relpath(path, root)
             with open(path, encoding="utf-8") as f:
                 text = f.read()
-            lines, most = text.count("\n"), LINES_MAX
-            if lines > most:
-                bad.append(f"{here}: {lines} lines; {most} are the limit")
             for at, length in review.functions(text):
                 if length > FUNCTION_LINES_MAX:
                     bad.append(f"{here}:{at}: a function of {length} lines; {FUNCTION_LINES_MAX} are the limit")
@@ -56,6 +54,19 @@ def check(root):
     return bad
 
 
+def headers_and_openings(root):
+    """(headers with one user or none, tests included; .c files that open with no statement of purpose)"""
+    c = {p: t for p, t in review.files_of("", root).items() if p.endswith((".c", ".h", ".inc")) and "vmlinux" not in p}
+    tools = {p: t for p, t in c.items() if p.startswith(("src/", "tests/", "bench/"))}
+    silent = [p for p, t in c.items() if p.startswith("src/") and p.endswith(".c") and review.opens_with_nothing(t)]
+    return review.headers_with_one_user(tools), silent
+
+
+def check_budgets(root):
+    headers, silent = headers_and_openings(root)
+    return budgets.over({"headers with one user": headers, "files that open with no purpose": silent})
+
+
 def self_test():
     """Each rule is seen to fail."""
     with tempfile.TemporaryDirectory() as root:
@@ -72,7 +83,6 @@ def self_test():
         assert complaints("a.h", "/* a */\n#ifndef A_H\n#define A_H\n#endif\n") == 0
         assert complaints("a.c", "int x;\n") == 1
         assert complaints("a.c", '#include "b.h"\n') == 0
-        assert complaints("a.c", "/* a */\n" + "\n" * LINES_MAX) == 1
         assert complaints("a.c", '/* a */\nchar s[] = "schema";\n') == 1
         for head, rest in ("", "int f(void)\n{\n"), ("static void *\n", "f(int a,\n  int b)\n{\n"):
             for name in "a.c", "a.inc":
@@ -87,10 +97,16 @@ def self_test():
         assert complaints("a.c", fetching.replace(" void", "/* a */\nFETCHES") + "}\n") == 0
         assert complaints("utils.c", "/* a */\n") == 1
         assert complaints("a.h", "/* a */\n") == 1
+    two = {"src/a/x.h": "", "src/a/x.c": '#include "a/x.h"\n', "src/a/y.c": '#include "a/x.h"\n'}
+    assert review.headers_with_one_user(two) == ["src/a/x.h"]
+    assert review.headers_with_one_user({**two, "tests/t.c": '#include "a/x.h"\n'}) == []
+    for opening in ('#include "a.h"\n', "/* a.c - see a.h. */\n", "/* a.c - see the a.h. */\n", "/* short */\n"):
+        assert review.opens_with_nothing(opening), opening
+    assert not review.opens_with_nothing("/* a.c - finds the command, parses its options, runs it. */\n")
 
 
 if __name__ == "__main__":
     self_test()
-    problems = check(sys.argv[1])
+    problems = check(sys.argv[1]) + check_budgets(sys.argv[1])
     print("\n".join(problems + [f"files: {len(problems)} complaints"]))
     sys.exit(1 if problems else 0)

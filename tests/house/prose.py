@@ -1,12 +1,16 @@
 """Documents, man pages, comments and messages are in plain American technical English. No word of
-the list is in any of them. In a document, a man page, and the comments of a directory a sentence has
-20 words or fewer on average; in documents and man pages, 45 at most. Usage: prose.py SOURCE_ROOT"""
+the list is in any of them. In documents and man pages a sentence has 45 words at most, and 20 on average. A comment may be as
+long as it needs: shorter ones lost their subjects. What made comments and names hard to read has a budget that only goes down
+(budgets.txt): comments that begin with Of, What or Whether, and functions whose name another file has, too.
+Usage: prose.py SOURCE_ROOT"""
 import glob
 import os
 import re
 import sys
 
+import budgets
 from documents import faults as facts_of
+from files import review
 
 MEAN, MOST = 20, 45
 
@@ -125,10 +129,13 @@ def faults_in_lines(source):
                 yield f"{number}: '{m.group()}': say {instead}"
 
 
-def comment_sentences(source):
-    for m in TOKEN.finditer(source):
-        if m.group().startswith("/"):
-            yield from sentences(re.sub(r"\n[ \t]*\*", "\n", m.group().strip("/*")))
+def hard_to_read(sources):
+    """The names of the two budgets -> what is counted. sources: path -> text."""
+    comments = [f"{path}: {m[0][:40]}" for path, text in sorted(sources.items())
+                for m in review.COMMENT.finditer(review.STRING.sub('""', text)) if review.OPENING.match(m[0])]
+    shared, _ = review.shared_names({p: t for p, t in sources.items() if not p.startswith("src/bpf/")})
+    return {"comments that begin with Of, What or Whether": comments,
+            "functions whose name another file has": [f"{n} ({p})" for p, names in sorted(shared.items()) for n in names]}
 
 
 def check_itself():
@@ -140,7 +147,10 @@ def check_itself():
         assert not list(faults(text)), f"does not pass: {text[:40]}"
     assert list(faults_of_length(sentences_of_manual(f".SH A\n.B x\n{long}\n.I y\nz.\n")))
     assert not list(faults_of_length(sentences_of_manual(f".SH A\nIt is \\fBx\\fR.\n.EX\n{long}\n.EE\n.TP\n.B x\nIt is y.\n")))
-    assert list(faults_of_length(comment_sentences(f"/* {long}\n * {long} */"))) and not list(comment_sentences(f"{long};"))
+    one = "static int take(int a)\n{\n    return a; /* of a */\n}\n"
+    for text, comments, names in ((one, 2, 2), (one.replace("take", "take_it"), 2, 0), ("/* A block of what. */\nint take;\n", 1, 0)):
+        found = [len(v) for v in hard_to_read({"src/a.c": text, "src/b.c": one}).values()]
+        assert found == [comments, names], (text, found)
     for text in ("/* The kernel told us. */", "// Whoever reads\n", 'say("it tells x");', "/* What\n * is lost. */",
                  "/* Who reads it waits. */", "/* One thread. Who\n * waits is late. */", "/* It is all the same there. */",
                  "c = '\"'; /* a folder */", 'f("cannot make a folder");'):
@@ -178,14 +188,13 @@ def main(root):
             for why in faults_of_length(sentences_of_manual(f.read())):
                 bad += 1
                 print(f"{os.path.relpath(path, root)}: {why}")
-    comments = {}
+    texts_of = {}
     for path in sources:
         with open(path, encoding="utf-8") as f:
-            comments.setdefault(os.path.relpath(path, root).split(os.sep)[1], []).extend(map(len, comment_sentences(f.read())))
-    for directory, lengths in sorted(comments.items()):
-        if lengths and sum(lengths) / len(lengths) > MEAN:
-            bad += 1
-            print(f"src/{directory}: {sum(lengths) / len(lengths):.1f} words a sentence of its comments; at most {MEAN}")
+            texts_of[os.path.relpath(path, root)] = f.read()
+    for why in budgets.over(hard_to_read(texts_of)):
+        bad += 1
+        print(why)
     for why in facts_of(root):
         bad += 1
         print(why)
