@@ -28,7 +28,7 @@ static const struct advice *advice_of(const struct advising *a, const struct rem
     return NULL;
 }
 
-/* Whether no replay shows what it saves. */
+/* True if no replay shows what it saves. */
 static bool is_unmeasured(const struct advising *a, const struct advice *v)
 {
     return (v->kind == ADVICE_RELEASE && !advise_replays_release(a)) || v->kind == ADVICE_SHRINK ||
@@ -74,7 +74,7 @@ static void put_remedy(const struct advising *a, const struct page *p, struct bu
         buffer_append_text(b, ", and then malloc_trim(0)");
 }
 
-/* Whether it is more than a hundredth of the resident size: less, no one would notice. */
+/* True if it is more than a hundredth of the resident size: less, no one would notice. */
 static bool does_save(const struct advising *a, const struct remedy *r)
 {
     return r->saves * 100 >= (double)a->list.items[0].resident_bytes;

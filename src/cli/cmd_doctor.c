@@ -74,7 +74,7 @@ static void add_injection(struct probe_cap *c)
     }
 }
 
-/* What the probes stand on, behind the other facts. */
+/* Adds the needs of the probes, behind the other facts. */
 static void add_probe_facts(struct doctor_findings *s, bool recordings)
 {
     struct probe_cap caps[PROBE_CAPS_MAX];
@@ -109,7 +109,7 @@ static void add_push_fact(struct doctor_findings *s)
     }
 }
 
-/* What processes that died under libmallow-watch.so left behind. */
+/* Adds the segments of processes that died under libmallow-watch.so. */
 static void add_left_fact(struct doctor_findings *s)
 {
     struct left left;

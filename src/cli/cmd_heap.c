@@ -22,7 +22,7 @@ struct heap_cli {
     int by; /* enum heap_view less one; -1: not given */
     uint64_t top, cold_ns, memory_bytes;
     const char *why, *who, *fail_above, *recording, *output, *html;
-    struct view_options view; /* of names */
+    struct view_options view; /* the looks of names */
     struct gate_options gate;
 };
 
@@ -96,7 +96,7 @@ static int show_one(struct heap *h, const struct heap_cli *cli, uint64_t address
     return status;
 }
 
-/* What the tables may take: the rest of the machine's memory is for other programs. */
+/* The bytes that the tables may take: the rest of the machine's memory is for other programs. */
 static uint64_t memory_of(const struct heap_cli *cli)
 {
     const uint64_t half = limit_available() / 2;

@@ -83,7 +83,7 @@ struct forms {
     int with_count;
 };
 
-/* Of a PROGRAM. 0, or an exit status. */
+/* Checks the options for a PROGRAM. 0, or an exit status. */
 static int check_record_options(const struct command *self, const struct record_cli *o,
                                 int operand_count, struct forms *f)
 {

@@ -8,7 +8,7 @@
 #include "tune/show.h"
 #include "workload/pack.h"
 
-/* What the user asks for. */
+/* The user's options. */
 struct tune_cli {
     struct replaying how;
     const char *alloc, *html;

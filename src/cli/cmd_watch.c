@@ -130,7 +130,7 @@ static int clean_up(const struct command *self, const struct watch_cli *o, int o
                         : watch_detach(self, (pid_t)o->detach, o->quiet);
 }
 
-/* Whether the options go together, and those that need no system for their meaning. */
+/* True if the options go together, and those that need no system for their meaning. */
 static int check_watch_options(struct watch_config *config, struct watching *w,
                                struct watch_options *options, int operand_count)
 {

@@ -149,7 +149,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && !strcmp(text + n - m, end);
 }
 
-/* What to write; NEITHER: a workload of ours. */
+/* The kind of file to write; NEITHER: a workload of ours. */
 static enum djmalloc_kind target_kind(const struct workload_cli *o)
 {
     enum { AUTO, MWL, WL, MTRACE };

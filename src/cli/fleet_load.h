@@ -6,7 +6,7 @@
 #include "fleet/fleet.h"
 
 struct fleet_load_cli {
-    const struct view_options *view; /* of names */
+    const struct view_options *view; /* the looks of names */
     struct fleet_load_options load;
     bool json;
 };

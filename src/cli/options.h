@@ -52,14 +52,14 @@ struct option_span {
     bool marks;
 };
 
-/* What a value is, for completion only. */
+/* The kind of a value, for completion only. */
 enum option_value { VALUE_OTHER = 0, VALUE_FILE, VALUE_DIRECTORY, VALUE_PID };
 
 struct option_spec {
     char letter;      /* 'o' for -o; 0 for none */
     const char *name; /* "stacks" for --stacks; NULL for none; one of the two is needed */
     enum option_kind kind;
-    size_t offset;             /* of the field in the command's struct of options */
+    size_t offset;             /* offset of the field in the command's struct of options */
     const char *value;         /* name of the value in help: "FILE"; the choices of OPTION_CHOICE */
     const char *help;          /* one sentence, lower case, no period; states the default */
     uint64_t minimum, maximum; /* OPTION_COUNT, _SIZE, _DURATION: bounds; both 0 for none */
@@ -87,7 +87,7 @@ void options_release(const struct command *command, void *into);
 
 /* --- the same options from elsewhere --- */
 
-#define OPTIONS_MOST 128u /* of a command that takes them from elsewhere */
+#define OPTIONS_MOST 128u /* options of a command that takes them from elsewhere */
 
 /* Stores an option of this long name; a flag is yes or no. place: where it stands, for messages.
  * taken: one for each option, false at first: only lists are given twice. 0, or EXIT_USAGE with one
@@ -99,7 +99,7 @@ int options_set(const struct command *command, const char *place, const char *na
 void options_overlay(const struct command *command, const void *given, void *into);
 /* Frees the lists of `into` that are not those of `given`. */
 void options_release_others(const struct command *command, const void *given, void *into);
-/* Whether an option is the same in both. */
+/* True if an option is the same in both. */
 bool options_same(const struct option_spec *option, const void *a, const void *b);
 
 /* Prints the help of a command on stdout. */

@@ -59,7 +59,7 @@ static int start(struct record_heap *r)
     return number;
 }
 
-/* Whether there is none any more; waits for it if that is asked. */
+/* True if there is none any more; waits for it if that is asked. */
 static bool collect_children(struct record_heap *r, int flags)
 {
     int status;

@@ -21,8 +21,8 @@ struct record_upload {
     struct uploading to;
     struct uploader *uploader;
     struct record_beside beside; /* for record_options */
-    char name[512];              /* of the recording at the store, when the URL ends in a slash */
-    char *url;                   /* where it is, without secrets */
+    char name[512]; /* name of the recording at the store, when the URL ends in a slash */
+    char *url;      /* where it is, without secrets */
     struct segments_result result;
     bool done;
 };

@@ -25,7 +25,7 @@ static int64_t choose_image(const struct command *self, const struct trace_info 
             continue;
         if (found >= 0)
             several++;
-        /* of several images of a process the one that called most */
+        /* the image that called most, where a process has several */
         if (found < 0 || m->calls > info->images[found].calls)
             found = i;
     }

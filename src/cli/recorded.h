@@ -17,7 +17,7 @@ struct recorded {
 int recorded_workload(const struct command *self, const struct recorded *how, const char *path,
                       const char *target, struct workload_written *written);
 
-/* Whether a file begins as a recording does. One that cannot be read does not. */
+/* True if a file begins as a recording does. One that cannot be read does not. */
 bool recorded_is(const char *path);
 
 /* The same into a file without a name (of trust_unnamed), whose descriptor programs that are

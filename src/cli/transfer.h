@@ -9,7 +9,7 @@
 struct transfer {
     const struct command *self;
     const char *verb; /* "sending" */
-    uint64_t retries; /* of a request */
+    uint64_t retries; /* retries of a request */
     bool quiet;
     struct progress progress; /* begun by the caller */
 };

@@ -30,7 +30,7 @@ struct watch_all { /* private; to outlive the run */
     char library[PATH_MAX];
 };
 
-/* Whether the options go together: -a, --how auto, --how inject, settings for the processes. 0, or
+/* True if the options go together: -a, --how auto, --how inject, settings for the processes. 0, or
  * an exit status; the reason has been printed. */
 int watch_all_check(const struct command *self, bool all, bool automatic, bool inject,
                     bool settings, const struct watch_all_cli *o);

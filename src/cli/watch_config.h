@@ -12,9 +12,9 @@ struct watch_config {
     const struct command *command;
     const struct watch_cli *given; /* the command line's */
     struct watch_cli now;          /* these, on top of the file's */
-    struct watch_options *options; /* of the run; its settings point into this */
+    struct watch_options *options; /* options of the run; their settings point into this */
     struct watch_run *const *run;  /* where the run will be */
-    char *text;                    /* of the file; NULL: none */
+    char *text;                    /* text of the file; NULL: none */
     uint64_t period;
     uint32_t guard, guard_side, on_error;
 };

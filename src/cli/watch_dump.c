@@ -14,7 +14,8 @@
 #include "watch/out/pprof.h"
 #include "limit/groups.h"
 
-#define MOST_DUMPS  100u /* of a watch: a threshold that is crossed all day must not fill a disk */
+#define MOST_DUMPS                                                                                 \
+    100u /* dumps of a watch: a threshold that is crossed all day must not fill a disk */
 #define MOST_NUMBER 100000u
 #define NAME_BYTES  64
 

@@ -10,7 +10,7 @@
 #include "cli/command.h"
 #include "watch/run.h"
 
-/* Whether another program has taken its place under the same id. */
+/* True if another program has taken its place under the same id. */
 bool watch_replaced(const struct watch_run *run, const struct watch_process *p);
 
 /* Appends the metrics of all processes: OpenMetrics, or the text format 0.0.4. -1: no memory. */

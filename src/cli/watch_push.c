@@ -21,7 +21,7 @@
 #define END_NS        (5 * SECOND_NS) /* for those left at the end */
 #define EVERY_NS      (60 * SECOND_NS)
 #define SPOOL_BYTES   (64ull << 20)
-#define PROFILE_BYTES (4ull << 20) /* what Pyroscope takes without being configured */
+#define PROFILE_BYTES (4ull << 20) /* Pyroscope's limit without configuration */
 #define LABELS_MOST   24u          /* Pyroscope takes 30, some of which are its own */
 #define LABEL_BYTES   1024u
 #define SERVICE_NAME  "service_name"
@@ -29,7 +29,7 @@
 struct pushed { /* a process */
     pid_t pid;
     uint64_t start_ns, next_ns;
-    struct watch_pprof_base base; /* of the last push; values NULL: there was none */
+    struct watch_pprof_base base; /* base of the last push; values NULL: there was none */
     bool seen;
 };
 
@@ -37,7 +37,7 @@ struct watch_push {
     const struct command *command;
     const struct watch_push_cli *o;
     int as;
-    char *server, *database; /* of --push-as clickhouse: the two parts of the URL */
+    char *server, *database; /* for --push-as clickhouse: the two parts of the URL */
     struct sender *sender;
     char host[256];
     uint64_t every_ns, most_bytes, began_ns;
@@ -213,7 +213,7 @@ static int write_pushed_sites(const struct watch_push *push, FILE *out,
     return o ? watch_otlp_write(o, out, p, sites, symbols, options, err) : -1;
 }
 
-/* What a gzipped profile takes without compression: gzip's last four bytes. */
+/* The size of a gzipped profile without compression: gzip's last four bytes. */
 static uint64_t unzipped_bytes(const char *profile, size_t bytes)
 {
     const unsigned char *end = (const unsigned char *)profile + bytes;
@@ -222,7 +222,7 @@ static uint64_t unzipped_bytes(const char *profile, size_t bytes)
                            (uint64_t)end[-1] << 24;
 }
 
-struct range { /* of sites, [from, until) */
+struct range { /* range of sites, [from, until) */
     uint32_t from, until;
 };
 
@@ -364,8 +364,8 @@ static struct pushed *find_pushed(struct watch_push *push, const struct watch_pr
     return NULL;
 }
 
-/* What a process allocated before it was watched is in no profile of it: the server would take it
- * for the work of the first minute. */
+/* Adds a process. Its allocations from before the watch are in no profile of it: the server would
+ * take it for the work of the first minute. */
 static struct pushed *add_pushed(struct watch_push *push, const struct watch_sources *from,
                                  struct watch_process *p, uint64_t now)
 {

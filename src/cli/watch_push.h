@@ -54,7 +54,7 @@ struct watch_push;
  * options have none of their own; NULL: no token. */
 int watch_push_open(struct watch_push **push, const struct command *self,
                     const struct watch_push_cli *o, const char *token_file, int failed);
-struct watch_sources { /* of the watch */
+struct watch_sources { /* the watch's sources */
     struct watch_run *run;
     struct watch_view *view;
     struct symbols *symbols;

@@ -284,7 +284,7 @@ static char *read_certificate(const char *path, struct error *err)
     return text;
 }
 
-/* What the options name. -1: *err says which is wrong, and how. */
+/* Reads the files that the options name. -1: *err says which is wrong, and how. */
 static int read_guard(struct watch_serve *s, const struct watch_serve_cli *o, struct error *err)
 {
     if (o->token_file && !(s->token = trust_secret(o->token_file, "the token file", err)))

@@ -51,7 +51,7 @@ struct watching {
     bool failed;    /* a report could not be written */
 };
 
-/* What the run calls, but for reload: for watch_options. */
+/* The listener for watch_options, without reload. */
 struct watch_listener watch_session_listener(struct watching *w);
 
 /* Watches until there is no more to watch, and closes everything. The exit status; what went wrong

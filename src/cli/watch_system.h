@@ -15,7 +15,7 @@ struct watch_system {
     const struct command *command; /* for messages */
     const char *library;           /* a copy that is listened to in any case */
     bool verbose;
-    pid_t pid; /* of the listener; 0: none */
+    pid_t pid; /* process id of the listener; 0: none */
 };
 
 /* The source for watch_run_new; `s` is to outlive it. */

@@ -20,8 +20,8 @@ static uint64_t page_key(const struct report_options *o, const struct html_room 
     return key;
 }
 
-/* Of the names of all frames. They are looked up apart: in which order frames were first met says
- * which come first among equals. False without memory. */
+/* The digest of the names of all frames. They are looked up apart: in which order frames were first
+ * met says which come first among equals. False without memory. */
 static bool digest_of(const struct names *names, uint64_t *digest)
 {
     struct error ignored;

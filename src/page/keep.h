@@ -12,7 +12,7 @@
 #include "report/report.h"
 
 struct html_room {      /* that a process may take */
-    size_t share_bytes; /* of the page */
+    size_t share_bytes; /* bytes of the page */
     size_t most_bytes;  /* at most, when otherwise its figures would be wrong */
     bool must_fit;      /* something of it must be there */
 };

@@ -107,7 +107,7 @@ static int samples_files(struct probe_engine *e, struct error *err)
 
 /* ---- attaching ---- */
 
-/* What stands in the note; false when it is none of ours, or its arguments are not in registers. */
+/* Reads the note; false when it is none of ours, or its arguments are not in registers. */
 static bool describe_site(const struct static_probe *note, struct samples_site *site)
 {
     *site = (struct samples_site){.what = SAMPLES_PROBES};

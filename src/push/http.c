@@ -20,7 +20,7 @@ struct http_server {
     char *user, *name;
     struct curl_slist *headers;
     char error[CURL_ERROR_SIZE];
-    /* of one question */
+    /* one question's */
     struct answer answer;
 };
 

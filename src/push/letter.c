@@ -33,7 +33,7 @@ static char *letter_next_line(char **at, const char *end)
     return line;
 }
 
-/* What stands behind "NAME ", or NULL. */
+/* The text behind "NAME ", or NULL. */
 static const char *letter_value_of(const char *line, const char *name)
 {
     const size_t n = strlen(name);

@@ -22,9 +22,10 @@
 #define SEGMENT_NAME_BYTES  16
 
 struct manifest {                 /* begins as zero */
-    uint8_t begins[SHA256_BYTES]; /* of the recording's first bytes: says which recording it is */
-    uint64_t segment_bytes;       /* of each segment but the last */
-    uint64_t bytes;               /* of all */
+    uint8_t begins[SHA256_BYTES]; /* the sum of the recording's first bytes: says which recording it
+                                     is */
+    uint64_t segment_bytes;       /* bytes of each segment but the last */
+    uint64_t bytes;               /* the whole recording */
     uint8_t (*sums)[SHA256_BYTES];
     uint64_t count;
 };

@@ -12,7 +12,7 @@
 #include "push/sha256.h"
 
 #define SECOND_NS    1000000000ull
-#define WORDS_MOST   (64u << 10)  /* of an answer whose body is not wanted; and of all headers */
+#define WORDS_MOST   (64u << 10)  /* an answer whose body is not wanted; and all headers */
 #define UPLOAD_BYTES (512l << 10) /* that libcurl takes at once */
 
 struct objects {
@@ -21,7 +21,7 @@ struct objects {
     char *base, *query, *shown; /* the URL before an object's name and behind it */
     char *user_password, *token;
     char error[CURL_ERROR_SIZE];
-    /* of one request */
+    /* state of one request */
     const char *method, *name;
     const uint8_t *data;
     struct upload upload;

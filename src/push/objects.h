@@ -31,7 +31,7 @@ struct objects_options {
     size_t header_count;
     const char *authorities; /* file of certificates to trust, NULL: the system's */
     const char *keys;    /* "ACCESS:SECRET" or "ACCESS:SECRET:TOKEN": sign for S3. NULL: do not */
-    const char *region;  /* of S3 */
+    const char *region;  /* S3's */
     uint64_t retries;    /* tries after the first one, where there is no `pause` */
     uint64_t timeout_ns; /* for a connection, and below 1 KiB a second on it; 0: never */
     uint64_t first_pause_ns; /* before the second try; doubles, up to a minute */

@@ -167,7 +167,8 @@ static int push_show_progress(void *arg, curl_off_t down, curl_off_t down_now, c
 
 /* ---- one request ---- */
 
-/* What it is, for stores that care: known by its first byte, as no two of ours begin alike. */
+/* The type of the content, for stores that care: known by its first byte, as no two of ours begin
+ * alike. */
 static const char *content_type(int fd)
 {
     char first = 0;

@@ -32,7 +32,7 @@ struct push_options {
 
 struct push_result {
     char url[PUSH_URL_BYTES];      /* where it went, without user, password and query */
-    char location[PUSH_URL_BYTES]; /* what the server calls it, "" when it does not say */
+    char location[PUSH_URL_BYTES]; /* the server's name for it, "" when it does not say */
     long status;                   /* HTTP's, of the last answer; 0: there was none */
     uint64_t bytes, duration_ns, tries;
 };
@@ -45,7 +45,7 @@ const char *push_library(const char **why, const char **remedy);
  * else its fault. */
 const char *push_header_fault(const char *header);
 
-/* Whether the URL is one that push_file takes; ERROR_USAGE else. name: for a URL that ends in /. */
+/* True if the URL is one that push_file takes; ERROR_USAGE else. name: for a URL that ends in /. */
 int push_check(const char *url, const char *name, struct error *err);
 
 /* Sends `fd` from its start to its present end, under `name` when the URL ends in a slash. fd must

@@ -16,11 +16,11 @@
 #define ANSWER_WORDS    200u
 #define ANSWER_LOCATION 1024u
 
-/* What came back. The body is appended to `body`; without one its beginning goes to `words`. */
+/* The answer. The body is appended to `body`; without one its beginning goes to `words`. */
 struct answer {
     struct buffer *body;
     size_t most, headers_most; /* bytes of the body, of all headers; more end the request */
-    /* of one try */
+    /* state of one try */
     size_t before; /* bytes that were in `body` */
     size_t seen, headers_seen;
     bool too_long;
@@ -32,7 +32,7 @@ struct answer {
 
 /* A body, of which libcurl takes parts. */
 struct upload {
-    uint64_t bytes, at; /* of all; taken so far */
+    uint64_t bytes, at; /* all bytes; taken so far */
 };
 
 struct request {
@@ -47,7 +47,7 @@ void request_prepare(CURL *c, const struct request *r);
 void request_patience(CURL *c, uint64_t timeout_ns);
 /* libcurl asks for parts again: CURLOPT_SEEKFUNCTION, with u as its data. */
 void request_rewinds(CURL *c, struct upload *u);
-/* Whether text is a URL that requests may go to, taken into u, whose path stays as it is. example:
+/* True if text is a URL that requests may go to, taken into u, whose path stays as it is. example:
  * how one looks; instead: what a URL that may hold a password is called. -1: ERROR_USAGE. */
 int request_url(CURLU *u, const char *text, const char *example, const char *instead,
                 struct error *err);
@@ -66,7 +66,7 @@ static inline bool answer_head_is_long(const struct answer *a)
 /* The first line of the body, without what a terminal would act on. */
 void answer_line(const struct answer *a, char line[ANSWER_WORDS]);
 
-/* Whether a try that ended so may end otherwise the next time. status: HTTP's. */
+/* True if a try that ended so may end otherwise the next time. status: HTTP's. */
 bool request_worth_again(CURLcode code, long status);
 /* The server's Retry-After, at most `most_ns`; 0: it has none. */
 uint64_t request_asked_ns(CURL *c, uint64_t most_ns);

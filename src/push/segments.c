@@ -196,7 +196,7 @@ int segments_send(struct segments *s, uint64_t end, bool rest, struct error *err
     return s->unlisted ? put_list(s, PROGRESS_NAME, err) : 0;
 }
 
-/* Whether the object is there in its size: 1 is no. */
+/* True if the object is there in its size: 1 is no. */
 static int check_segment(struct segments *s, const char *name, uint64_t bytes, struct error *err)
 {
     uint64_t found = 0;

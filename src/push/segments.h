@@ -24,7 +24,7 @@ struct segments_options {
 };
 
 struct segments_result {
-    uint64_t bytes, segments;           /* of the recording */
+    uint64_t bytes, segments;           /* size of the recording */
     uint64_t sent_bytes, sent_segments; /* by this process */
     bool looked;                        /* all were looked at in the end, and have their sizes */
 };

@@ -24,7 +24,7 @@
 #define SECOND_NS   1000000000ull
 #define FIRST_PAUSE (SECOND_NS)
 #define PAUSE_MOST  (60 * SECOND_NS)
-#define ASKED_MOST  (600 * SECOND_NS) /* of a server's Retry-After */
+#define ASKED_MOST  (600 * SECOND_NS) /* the longest Retry-After of a server that is obeyed */
 #define CONNECT_MS  10000L
 #define REQUEST_MS  60000L
 #define IDLE_MS     60000
@@ -43,7 +43,7 @@ struct sender {
     bool begun;
     int wake; /* an eventfd */
 
-    pthread_mutex_t lock; /* of these: */
+    pthread_mutex_t lock; /* for these: */
     struct handed *handed;
     size_t handed_count, handed_room;
     uint64_t handed_bytes, handed_dropped;
@@ -62,7 +62,7 @@ struct sender {
     struct curl_slist *headers;
     char error[CURL_ERROR_SIZE];
     char *data;      /* the letter that is sent now; NULL: none is chosen */
-    size_t size, at; /* of data; where the next letter of those that belong together begins */
+    size_t size, at; /* bytes of data; start of the next letter of those that belong together */
     uint64_t number;
     struct letter letter;
     bool on_its_way;
@@ -85,7 +85,7 @@ static void sender_say(struct sender *s, bool wrong, const char *text)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Of the same kind is complained once until it works again: texts hold times. */
+/* A complaint of one kind is printed once until it works again: texts hold times. */
 enum complaint { OURS = -1, IN_PART = -2, NO_ANSWER = -1000 };
 
 static void sender_complain(struct sender *s, long kind, const char *text)

@@ -26,14 +26,14 @@ struct sender_options {      /* texts are borrowed until sender_close */
                                 NULL: none */
     const char *authorities; /* file of certificates to trust, NULL: the system's */
     const char *spool;       /* directory; NULL: letters wait in memory */
-    const char *kind;        /* of the letters; small letters */
+    const char *kind;        /* kind of the letters; small letters */
     uint64_t spool_bytes;
-    /* Whether an answer of status 2xx, of which there are the first 199 bytes, says that the letter
+    /* True if an answer of status 2xx, of which there are the first 199 bytes, says that the letter
      * was refused anyway; called by the thread. NULL: none does. */
     bool (*refused)(const void *answer, size_t bytes);
 };
 
-struct sender_counts { /* of letters */
+struct sender_counts { /* counts of letters */
     uint64_t sent, sent_bytes;
     uint64_t refused;  /* by the server */
     uint64_t dropped;  /* gave way to later ones */
@@ -54,7 +54,7 @@ bool sender_begun(const struct sender *s);
 /* Takes the bytes of a letter (letter_write) out of the buffer. Never waits. */
 void sender_give(struct sender *s, struct buffer *letter);
 
-/* What became of it, if there is news: one line. wrong: it is a complaint. */
+/* The result, if there is news: one line. wrong: it is a complaint. */
 bool sender_news(struct sender *s, char line[512], bool *wrong);
 
 /* Sends the letters that are left, for `most_ns` at most and until something fails, and ends the

@@ -19,7 +19,7 @@ static void free_parts(struct parts *p)
     free(p->password), free(p->query), free(p->fragment);
 }
 
-/* Whether this host is this machine. */
+/* True if this host is this machine. */
 static bool is_loopback(const char *host)
 {
     struct in_addr v4;

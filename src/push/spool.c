@@ -13,9 +13,9 @@
 #include "base/array.h"
 #include "base/write.h"
 
-#define FILE_UNIT    (4u << 10) /* what a file takes at least on usual file systems */
+#define FILE_UNIT    (4u << 10) /* the least that a file takes on usual file systems */
 #define DIGITS       20u
-#define LETTER_MOST  (1ull << 30) /* of a file that is believed to be one */
+#define LETTER_MOST  (1ull << 30) /* bytes of a file that is believed to be one */
 #define DRAFT_SUFFIX ".part-"
 
 /* ---- names ---- */
@@ -155,7 +155,8 @@ static int read_spool_entry(struct spool *s, const char *name, struct error *err
     if (!parse_name(name, &e.number, &kind) ||
         fstatat(s->place.dir, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
         return 0;
-    if (strstr(kind, DRAFT_SUFFIX)) { /* of a process that was killed, for no other writes here */
+    if (strstr(kind,
+               DRAFT_SUFFIX)) { /* left by a process that was killed, for no other writes here */
         (void)unlinkat(s->place.dir, name, 0);
         return 0;
     }

@@ -25,12 +25,12 @@
 #define AFTER_ERROR (30 * SECOND_NS) /* before another try of what did not look like passing */
 #define AGAIN_NS    (5 * SECOND_NS)  /* between two starts of the process */
 #define LAST_TRIES  4u               /* once the recording is whole */
-#define STARTS_LAST 3u               /* of the process, then */
+#define STARTS_LAST 3u               /* starts of the process, then */
 #define NICER       5
 #define OPEN        UINT64_MAX /* the recording still grows */
 
 struct shared {
-    uint64_t bytes; /* of the whole recording; OPEN */
+    uint64_t bytes; /* bytes of the whole recording; OPEN */
     uint64_t sent_bytes;
     uint32_t complaints; /* grows after complaint was written */
     char complaint[sizeof((struct error *)0)->text];
@@ -47,7 +47,7 @@ struct uploader {
     pid_t child;
     uint64_t started_ns;
     uint32_t said;
-    /* of the process */
+    /* the process's */
     bool ending, alone, away;
     uint64_t last_tries;
 };
@@ -243,7 +243,7 @@ static void pass_on(struct uploader *u)
     u->o.say(u->o.arg, line);
 }
 
-/* Whether the process has ended. */
+/* True if the process has ended. */
 static bool uploader_is_over(struct uploader *u)
 {
     int status;

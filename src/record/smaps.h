@@ -44,9 +44,9 @@ struct smaps_hints {
     void *present_arg;
     uint64_t session_inode; /* the session inode of the shared memory, when it has no name of its
                                own; 0: it has */
-    uint64_t private_bytes; /* of the recorder's own mappings: found among anonymous ones without
-                              reservation (MAP_NORESERVE) that no core has (MADV_DONTDUMP), and
-                              that are no longer */
+    uint64_t private_bytes; /* bytes of the recorder's own mappings: found among anonymous ones
+                              without reservation (MAP_NORESERVE) that no core has (MADV_DONTDUMP),
+                              and that are no longer */
 };
 
 /* Splits the text of a smaps file. The kinds, and pages given back lazily, add up to `rss` of

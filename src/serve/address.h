@@ -13,7 +13,7 @@
 int address_parse(const char *text, struct sockaddr_storage *out, socklen_t *bytes, bool *loopback,
                   struct error *err);
 
-/* Whether a Host header names this machine: a loopback address or localhost, with any port (one may
+/* True if a Host header names this machine: a loopback address or localhost, with any port (one may
  * have been forwarded). A page of another site reaches this server under that site's name only. */
 bool address_is_own_host(const char *host);
 

@@ -56,7 +56,7 @@ struct MHD_Response;
 union MHD_DaemonInfo;
 union MHD_ConnectionInfo;
 
-/* What the two unions hold for the questions that serve asks. */
+/* The members of the two unions that serve asks for. */
 union mhd_info {
     int fd;
     void *socket_context;

@@ -21,7 +21,7 @@
 #define ROOM           (MOST_CLIENTS + 16)
 #define MOST_WAITING   8u
 #define REQUEST_BYTES  (16u << 10) /* line and headers of a request, and those of the answer */
-#define PASSES         64          /* of the library in a round, as long as it has more to do */
+#define PASSES         64 /* passes of the library in a round, as long as it has more to do */
 #define CHALLENGE      "Basic realm=\"mallow\", Bearer realm=\"mallow\""
 #define PRIORITIES     "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 #define NOTHING_POLICY "default-src 'none'; frame-ancestors 'none'"
@@ -328,7 +328,7 @@ static int name_address(struct serve *s, int fd, struct error *err)
     return 0;
 }
 
-/* What others than this machine could reach is for those who have the token, and is encrypted. */
+/* An address that other machines reach needs the token and encryption. */
 static int check_guard(const char *text, bool loopback, const struct serve_guard *g,
                        struct error *err)
 {

@@ -25,7 +25,7 @@ struct serve_request {
 };
 
 struct serve_reply {
-    unsigned status;    /* of HTTP */
+    unsigned status;    /* HTTP's */
     const char *type;   /* Content-Type */
     const char *coding; /* Content-Encoding; NULL: none */
     const char *policy; /* Content-Security-Policy; NULL: nothing is allowed */
@@ -66,7 +66,7 @@ int serve_descriptor(const struct serve *s);
  * when the descriptor is readable, and a few times a second in any case. */
 void serve_round(struct serve *s);
 
-/* Of a request: an argument of the query, a header; NULL: not there. */
+/* An argument of a request's query, or a header; NULL: not there. */
 const char *serve_argument(const struct serve_request *request, const char *name);
 const char *serve_header(const struct serve_request *request, const char *name);
 

@@ -43,7 +43,7 @@ static char *decode64(const char *text)
     return out;
 }
 
-/* What follows the scheme; NULL: it is another one. */
+/* The text behind the scheme; NULL: it is another one. */
 static const char *behind(const char *text, const char *scheme)
 {
     const size_t n = strlen(scheme);

@@ -28,7 +28,7 @@ enum seal_fact {
     SEAL_FACT_FAULTS = 13,
     SEAL_FACT_LEVELS = 14,
     SEAL_FACT_MOMENTS = 15,
-    SEAL_FACT_EARLY_THREADS = 16, /* of EARLY: varints index, tid, start ns, text name */
+    SEAL_FACT_EARLY_THREADS = 16, /* in EARLY: varints index, tid, start ns, text name */
     SEAL_FACT_SPLITS_MORE = 17,
     SEAL_FACT_CALLED = 18 /* in IMAGE: a count and texts of the title, text comm */
 };
