@@ -1,18 +1,100 @@
 /* cmd_heap.c - `mallow heap`: who keeps the blocks of a program alive. */
 #include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/human.h"
+#include "base/plural.h"
 #include "cli/command.h"
 #include "cli/gate.h"
-#include "heap/show/diff.h"
-#include "cli/heap_gate.h"
-#include "cli/heap_recording.h"
-#include "heap/show/show.h"
-#include "show/output.h"
 #include "cli/view.h"
+#include "heap/heap.h"
+#include "heap/show/diff.h"
+#include "heap/show/sampled.h"
+#include "heap/show/show.h"
 #include "limit/groups.h"
+#include "record/control.h"
+#include "show/output.h"
+
+/* The recording that a heap is joined with. Owns: the recording while the heap
+ * is read and shown, and the names of its process. One thread. */
+
+struct heap_recording {
+    const char *path; /* NULL: there is none, and nothing is opened */
+    const struct view_options *view;
+    struct trace *trace;
+    struct heap_samples samples; /* without a recording, of a process that is sampled */
+    struct symbols *symbols;
+    struct names *names; /* NULL without a recording */
+};
+
+/* As heap_options.recording wants it, `arg` a struct heap_recording: opens the recording of process
+ * `pid`, after a process that runs has written what it has. NULL with *err. */
+static struct trace *heap_recording_open(void *arg, uint32_t pid, bool live, struct error *err)
+{
+    struct heap_recording *o = arg;
+    struct error ignored; /* its recorder may have ended: then all is in the file */
+    if (live && pid)
+        control_run((pid_t)pid, CONTROL_SYNC, NULL, NULL, &ignored);
+    o->trace = view_open(o->path, 0, 0, 0, err);
+    return o->trace;
+}
+
+/* Makes the names of the process that `h` was read from. -1 with *err. */
+static int heap_recording_names(struct heap_recording *o, const struct heap *h, struct error *err)
+{
+    const struct trace_image *image = o->trace ? &trace_info(o->trace)->images[heap_facts(h)->image]
+                                               : heap_samples_image(&o->samples);
+    if (!image)
+        return 0;
+    o->symbols = view_symbols(o->view, err);
+    if (o->symbols)
+        o->names = names_new(o->symbols, image, err);
+    if (o->names)
+        names_set_look(o->names, &o->view->look);
+    return o->names ? 0 : -1;
+}
+
+static void heap_recording_close(struct heap_recording *o)
+{
+    names_free(o->names);
+    symbols_free(o->symbols);
+    trace_close(o->trace);
+    heap_samples_release(&o->samples);
+}
+
+/* `mallow heap --fail-above`: whether too much of a heap is unreachable. */
+
+/* The limit of `unreachable=SIZE`; false: the text is none. */
+static bool heap_gate_limit(const char *text, uint64_t *limit)
+{
+    static const char figure[] = "unreachable=";
+    return !strncmp(text, figure, sizeof figure - 1) &&
+           human_parse_size(text + sizeof figure - 1, limit);
+}
+
+/* Says when there is too much, or that it cannot be known. Returns the exit status. */
+static int heap_gate_judge(const struct command *self, const struct gate_options *options,
+                           const char *text, const struct heap_facts *f, uint64_t limit,
+                           const char *target)
+{
+    char is[HUMAN_TEXT_BYTES], may[HUMAN_TEXT_BYTES], count[HUMAN_TEXT_BYTES];
+    struct gate g = {.self = self, .options = options};
+    const bool above = f->unreachable_bytes > limit;
+    human_size(may, limit);
+    if (!f->verified)
+        gate_judge(&g, GATE_UNKNOWN, text, NULL, 0,
+                   "unreachable: not known whether it is more than %s: %s", may, f->reason);
+    else
+        gate_judge(&g, above ? GATE_ABOVE : GATE_BELOW, text, NULL, 0,
+                   "unreachable: %s in %s %s, %s than %s", human_size(is, f->unreachable_bytes),
+                   human_count(count, f->unreachable_blocks),
+                   plural(f->unreachable_blocks, "block", "blocks"), above ? "more" : "not more",
+                   may);
+    return gate_finish(&g, target);
+}
 
 #define TOP_NOT_GIVEN UINT64_MAX
 enum { TOP_DEFAULT = 20, MEMORY_LEAST = 16 << 20 };

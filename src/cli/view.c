@@ -19,7 +19,7 @@ struct names_look view_look(const struct view_options *v)
     struct names_look look = v->look;
     if (!look.source_root)
         return look;
-    /* a recording of another machine may name what is not here */
+    /* a recording of another machine may name a directory that is not here */
     if (!realpath(look.source_root, root))
         snprintf(root, sizeof root, "%s", look.source_root);
     for (size_t n = strlen(root); n && root[n - 1] == '/';)

@@ -20,8 +20,9 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-struct sender_options {      /* texts are borrowed until sender_close */
-    const char *url;         /* see server_url.h */
+struct sender_options { /* texts are borrowed until sender_close */
+    const char
+        *url; /* https://, or http:// on this machine alone; no password, query or fragment */
     const char *token_file;  /* sent as a bearer's, or, when the URL has a user, as the password;
                                 NULL: none */
     const char *authorities; /* file of certificates to trust, NULL: the system's */

@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +13,185 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "httpd_library.h"
-#include "serve/address.h"
-#include "serve/token.h"
+#include "base/error.h"
+#include "base/human.h"
+#include "base/library.h"
+#include "microhttpd.h"
+
+/* Libmicrohttpd, loaded by the one option that wants it: with the libraries of
+ * TLS that it depends on, every other start of mallow would wait for a dozen.
+ *
+ * Owns: which names it has, and that its functions are all there. */
+
+static struct microhttpd mhd; /* set by microhttpd_load */
+
+static const char *const names[] = {"libmicrohttpd.so.12", NULL};
+
+static const struct library_symbol functions[] = {
+#define FUNCTION(name, result, parameters) {"MHD_" #name, offsetof(struct microhttpd, name)},
+    MHD_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+};
+
+/* NULL when it is loaded, else why it cannot be; may be asked again. One thread. */
+static const char *microhttpd_load(void)
+{
+    static struct library library = {.title = "libmicrohttpd",
+                                     .names = names,
+                                     .symbols = functions,
+                                     .symbol_count = sizeof functions / sizeof *functions,
+                                     .table = &mhd};
+    return library_load(&library);
+}
+
+/* True if a request names the token. Pure functions; both texts stay the
+ * caller's. */
+
+/* Looks at every character of the token, whatever the first that differs. */
+static bool same_token(const char *token, const char *given)
+{
+    const size_t length = strlen(token), all = strlen(given);
+    volatile unsigned char differs = length != all;
+    for (size_t i = 0; i < length; i++)
+        differs |= (unsigned char)(token[i] ^ given[i < all ? i : all]);
+    return !differs;
+}
+
+static int digit64(char c)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = c ? strchr(digits, c) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* Text in base 64 up to its padding; NULL when it is none, or there is no memory. To be freed. */
+static char *decode64(const char *text)
+{
+    const size_t length = strcspn(text, "=");
+    char *out = calloc(1, length + 1);
+    unsigned bits = 0, value = 0;
+    size_t n = 0;
+    for (size_t i = 0; out && i < length; i++) {
+        const int digit = digit64(text[i]);
+        if (digit < 0) {
+            free(out);
+            return NULL;
+        }
+        value = value << 6 | (unsigned)digit;
+        bits += 6;
+        if (bits >= 8)
+            out[n++] = (char)(value >> (bits -= 8) & 0xff);
+    }
+    return out;
+}
+
+/* The text behind the scheme; NULL: it is another one. */
+static const char *behind(const char *text, const char *scheme)
+{
+    const size_t n = strlen(scheme);
+    if (strncasecmp(text, scheme, n) != 0 || text[n] != ' ')
+        return NULL;
+    return text + n + strspn(text + n, " ");
+}
+
+/* authorization: the value of that header, "Bearer TOKEN", or "Basic ..." with the token as the
+ * password of any user, which is what browsers and URLs can send. How long this takes says nothing
+ * of the token but its length. */
+static bool token_accepts(const char *token, const char *authorization)
+{
+    const char *given = behind(authorization, "Bearer");
+    if (given)
+        return same_token(token, given);
+    given = behind(authorization, "Basic");
+    char *decoded = given ? decode64(given) : NULL;
+    const char *password = decoded ? strchr(decoded, ':') : NULL;
+    const bool accepted = password && same_token(token, password + 1);
+    if (decoded)
+        explicit_bzero(decoded, strlen(decoded));
+    free(decoded);
+    return accepted;
+}
+
+/* Addresses to listen on, as they are written and as clients name them. Pure functions. */
+
+#define LOOPBACK_NET 127u /* 127.0.0.0/8 */
+
+/* Splits at the colon of the port. Returns the port's text, "" without one; NULL: no such form. */
+static const char *split(const char *text, char *host, size_t room, bool *bracketed)
+{
+    const char *end, *begin = text;
+    *bracketed = *text == '[';
+    if (*bracketed) {
+        begin++;
+        end = strchr(begin, ']');
+        if (!end || (end[1] && end[1] != ':'))
+            return NULL;
+    } else {
+        end = begin + strcspn(begin, ":");
+    }
+    if (end == begin || (size_t)(end - begin) >= room)
+        return NULL;
+    memcpy(host, begin, (size_t)(end - begin));
+    host[end - begin] = 0;
+    end += *bracketed;
+    return *end == ':' ? end + 1 : end;
+}
+
+static bool loopback4(struct in_addr a) { return ntohl(a.s_addr) >> 24 == LOOPBACK_NET; }
+
+/* "127.0.0.1:80", "[::1]:80", "localhost:0". *loopback: only this machine can reach it. -1: *err
+ * names its fault. */
+static int address_parse(const char *text, struct sockaddr_storage *out, socklen_t *bytes,
+                         bool *loopback, struct error *err)
+{
+    char host[INET6_ADDRSTRLEN + 1];
+    bool bracketed;
+    uint64_t port;
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)out;
+    const char *digits = split(text, host, sizeof host, &bracketed);
+    memset(out, 0, sizeof *out);
+    if (!digits || !*digits || strlen(digits) > 5 ||
+        strspn(digits, "0123456789") != strlen(digits) || !human_parse_count(digits, &port) ||
+        port > UINT16_MAX)
+        return error_set(err, ERROR_USAGE,
+                         "'%s' is not an address and a port such as 127.0.0.1:8080", text);
+    if (bracketed) {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons((uint16_t)port);
+        *bytes = sizeof *v6;
+        if (inet_pton(AF_INET6, host, &v6->sin6_addr) != 1)
+            return error_set(err, ERROR_USAGE, "'%s' is not an IPv6 address", host);
+        *loopback = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+    } else {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons((uint16_t)port);
+        *bytes = sizeof *v4;
+        if (inet_pton(AF_INET, strcasecmp(host, "localhost") ? host : "127.0.0.1", &v4->sin_addr) !=
+            1)
+            return error_set(err, ERROR_USAGE,
+                             "'%s' is not an address such as 127.0.0.1 (names are not looked up)",
+                             host);
+        *loopback = loopback4(v4->sin_addr);
+    }
+    return 0;
+}
+
+/* True if a Host header names this machine: a loopback address or localhost, with any port (one may
+ * have been forwarded). A page of another site reaches this server under that site's name only. */
+static bool address_is_own_host(const char *text)
+{
+    char host[INET6_ADDRSTRLEN + 1];
+    bool bracketed;
+    struct in_addr v4;
+    struct in6_addr v6;
+    const char *port = split(text, host, sizeof host, &bracketed);
+    if (!port || strspn(port, "0123456789") != strlen(port))
+        return false;
+    if (bracketed)
+        return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+    return !strcasecmp(host, "localhost") || (inet_pton(AF_INET, host, &v4) == 1 && loopback4(v4));
+}
 
 #define SECOND_NS      1000000000ull
 #define EXCHANGE_NS    (10 * SECOND_NS) /* for a request and its answer, and between two */
@@ -354,8 +532,8 @@ static int check_guard(const char *text, bool loopback, const struct serve_guard
 static int open_socket(const char *text, const struct serve_guard *guard, struct error *err)
 {
     struct sockaddr_storage address;
-    socklen_t bytes;
-    bool loopback;
+    socklen_t bytes = 0;
+    bool loopback = false;
     const int on = 1;
     if (address_parse(text, &address, &bytes, &loopback, err) ||
         check_guard(text, loopback, guard, err))

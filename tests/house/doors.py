@@ -105,7 +105,7 @@ ALLOWED = {
     ("cli/fleet_load.c", "stat"): (1, "a name, which is only looked at, to choose what opens it"),
     ("cli/fleet_load.c", "scandir"): (1, "a directory and nothing else, whose names are only read"),
     ("show/output.c", "stat"): (3, "names, which are only looked at, to refuse early"),
-    ("cli/push_input.c", "stat"): (1, "a name, which is only looked at, to say why"),
+    ("cli/cmd_push.c", "stat"): (1, "a name, which is only looked at, to say why"),
     ("cli/record_heap.c", "posix_spawn"): (1, "mallow itself, by /proc/self/exe"),
     ("cli/record_heap.c", "posix_spawn_file_actions_addopen"): (1, "the device /dev/null"),
     ("cli/view.c", "realpath"): (1, "the name that the user typed, below which trust_open_below opens"),

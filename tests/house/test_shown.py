@@ -7,9 +7,8 @@ import sys
 # file -> why what it prints may go out as it is
 FREE = {
     "src/base/text.c": "it is the door",
-    "src/cli/completion.c": "a script of our own texts",
     "src/cli/options.c": "help: our own texts",
-    "src/cli/cmd_help.c": "our own texts",
+    "src/cli/cmd_help.c": "our own texts, and a script of them",
     "src/compare/show.c": "lines whose names went through text_append_printf",
     "src/cli/watch_session.c": "a report that was made by report/",
     "src/fleet/sqlite_ask.c": "a function of SQL, in a query",
