@@ -1,7 +1,8 @@
 /* test_damage.c - damaged files through the readers: bits flipped, parts cut, zeroed, doubled and
  * spliced. With the checksums as they fall, and with checksums put right (as one who means harm
- * would). Each must end in an error or in what is sound; a sanitizer build makes it strict.
- *   test_damage COUNT FILE...   COUNT damaged copies in all */
+ * would). It proves that no reader crashes, and that what one gives is sound: fuzz_recording()
+ * aborts else. A sanitizer build makes it strict. test_damage COUNT FILE...   COUNT damaged copies
+ * in all */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static uint64_t roll(uint64_t n)
     return n ? seed % n : 0;
 }
 
-enum { MOST = 1 << 20 };
+enum { MOST = 1 << 20, FILES = 16 };
 
 static size_t load(const char *path, uint8_t *to)
 {
@@ -72,10 +73,10 @@ static size_t damage(uint8_t *d, size_t n, const uint8_t *other, size_t m)
 
 int main(int argc, char **argv)
 {
-    static uint8_t work[MOST], files[8][MOST / 2];
-    size_t sizes[8];
-    int count = argc > 2 ? atoi(argv[1]) : 0, n = argc - 2 < 8 ? argc - 2 : 8;
-    if (count <= 0)
+    static uint8_t work[MOST], files[FILES][MOST / 2];
+    size_t sizes[FILES];
+    int count = argc > 2 ? atoi(argv[1]) : 0, n = argc - 2;
+    if (count <= 0 || n > FILES)
         return 2;
     for (int i = 0; i < n; i++)
         sizes[i] = load(argv[2 + i], files[i]);

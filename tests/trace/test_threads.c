@@ -1,6 +1,6 @@
-/* test_threads.c - several threads read what one reads (fuzz_threads compares them), from whole
- * files and from files with a few bytes changed. For ThreadSanitizer as well: no checksum is put
- * right, so most damage is a block that cannot be read.
+/* test_threads.c - several threads read what one reads, from whole files and from files with a few
+ * bytes changed. Its checks stand in fuzz_threads(), which aborts where the two differ. For
+ * ThreadSanitizer as well: no checksum is put right, so most damage is a block that cannot be read.
  *   test_threads FILE... */
 #include <stdio.h>
 #include <stdlib.h>
