@@ -3,6 +3,7 @@
 #   make            build into build/: build/mallow and build/lib/libmallow-*.so
 #   make demo       record a real program of this machine, report where its memory went, and replay it
 #                   against every allocator
+#   make test       the quick tests, in about a minute
 #   make check      every test: format, linter, all suites, and the sanitizer builds
 #   make check-long the faults one by one, 200 kills of each kind, targets that change for TARGET_SECONDS (an hour), the
 #                   packages, and Debian 13 and unstable in roots of their own: what check only samples or leaves out
@@ -42,6 +43,9 @@ tests: $(BUILD)/build.ninja
 	@meson configure $(BUILD) -Dtests=true
 	@ninja -C $(BUILD)
 
+test: tests
+	@meson test -C $(BUILD) --no-rebuild --no-suite slow --no-suite long --print-errorlogs
+
 demo:
 	@scripts/dependencies build demo
 	@$(MAKE) --no-print-directory build
@@ -54,8 +58,8 @@ check:
 check-long: tests
 	@$(BUILD)/tests/trace/test_damage 10000 tests/trace/golden/*.raw tests/trace/golden/*.stored tests/trace/golden/*.sealed
 	@$(BUILD)/tests/record/fuzz-session 1 2000
-	@MALLOW_LONG=1 MALLOW_KILLS=200 meson test -C $(BUILD) --suite host --suite watchlib -t 80 --print-errorlogs
-	@MALLOW_LONG=1 meson test -C $(BUILD) -t 80 --print-errorlogs $(SAMPLED)
+	@MALLOW_LONG=1 MALLOW_KILLS=200 meson test -C $(BUILD) --suite host --suite watchlib -t 200 --print-errorlogs
+	@MALLOW_LONG=1 meson test -C $(BUILD) -t 200 --print-errorlogs $(SAMPLED)
 	@tests/programs/whole $(BUILD)
 	@scripts/targets $(TARGET_SECONDS) $(BUILD)
 	@$(MAKE) --no-print-directory deb
@@ -102,4 +106,4 @@ lint:
 clean:
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz $(BUILD)-web $(BUILD)-deb
 
-.PHONY: all build tests demo check check-long soak bench fuzz install uninstall deb web format lint clean
+.PHONY: all build tests test demo check check-long soak bench fuzz install uninstall deb web format lint clean

@@ -1,7 +1,7 @@
 """An hour of coming and going: rounds of `mallow watch -p`, its kill and `--detach`, and `record -p`, into two
 programs that hammer malloc, dlopen, fork, exec, threads, signals and exceptions, and then kills of the attacher at
 random moments. Nothing hangs, crashes or is left: neither descriptors, threads, mappings nor files, and no memory
-that grows. Usage: soak.py [ROUNDS] [KILLS]; the environment is that of the test `attach`."""
+that grows. Usage: soak.py [ROUNDS] [KILLS]; PYTHONPATH names tests/."""
 import collections
 import os
 import random
@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 
+from mallowtest import program
 from victim import Attached, Victim, killed_at_any_moment, mallow
 
 # Where nothing was changed: a thread waits in the dynamic linker for another that has not been given a processor.
@@ -72,14 +73,14 @@ class Soaked:
 
 def soak(rounds, kills):
     happened, began = collections.Counter(), time.monotonic()
-    with Victim(*MODES) as hostile, Victim(command=[os.environ["THROWING"]]) as throwing:
+    with Victim(*MODES) as hostile, Victim(command=[program("attach/attach-throwing")]) as throwing:
         throwing.modes = ["throwing"]
         programs = [Soaked(hostile), Soaked(hostile), Soaked(throwing)]
         settled = None
         for i in range(rounds):
-            program = programs[i % len(programs)]
+            watched = programs[i % len(programs)]
             kind = ("watch", "watch", "record", "watch", "detach")[i % 5]
-            happened[kind if program.round(kind) else "refused for the moment"] += 1
+            happened[kind if watched.round(kind) else "refused for the moment"] += 1
             if i + 1 == 15 * len(programs):  # both libraries are in both programs, and every kind was there
                 settled = [p.resident_kb() for p in programs]
                 for p in programs:

@@ -10,9 +10,9 @@ import sys
 import tempfile
 import unittest
 
-from victim import Attached, MALLOW, Victim, killed_at_any_moment, mallow, text_of, until
+from mallowtest import LONG, MALLOW, program, wait_until
+from victim import Attached, Victim, killed_at_any_moment, mallow, text_of
 
-LONG = os.environ.get("MALLOW_LONG") == "1"
 ROUNDS = 700 if LONG else 12
 HOT = ROUNDS if LONG else 4  # of programs that use all processors there are
 KILLS = 100 if LONG else 5
@@ -84,7 +84,7 @@ class Rounds(unittest.TestCase):
             self.rounds(v, HOT)
 
     def test_exceptions(self):
-        with Victim(command=[os.environ["THROWING"]]) as v:
+        with Victim(command=[program("attach/attach-throwing")]) as v:
             v.modes = ["throwing"]
             self.rounds(v, HOT)
 
@@ -93,11 +93,11 @@ class Seen(unittest.TestCase):
     def test_a_leak(self):
         """Blocks made since the attachment, by the function that made them; none of before."""
         with Victim("leaking", "churn") as v:
-            until(lambda: v.counts()["leaking"] > 2000)
+            wait_until(lambda: v.counts()["leaking"] > 2000)
             earlier = v.counts()["leaking"]
             watch = Attached(v, "--period", "4K")
             first = v.counts()["leaking"]
-            until(lambda: v.counts()["leaking"] > first + 6000)
+            wait_until(lambda: v.counts()["leaking"] > first + 6000)
             last = v.counts()["leaking"]
             reports = watch.end()
             after = v.counts()["leaking"]
@@ -150,10 +150,10 @@ class Seen(unittest.TestCase):
             self.addCleanup(lambda: [os.kill(pid, signal.SIGKILL) for pid in children])
             for line in ("fork", "exec"):
                 children.append(int(v.ask(line).split()[1]))
-            until(lambda: all(glob.glob(f"/dev/shm/mallow-watch-{pid}-*") for pid in children))
-            until(lambda: "libmallow-attach" not in text_of(f"/proc/{children[1]}/maps"))
+            wait_until(lambda: all(glob.glob(f"/dev/shm/mallow-watch-{pid}-*") for pid in children))
+            wait_until(lambda: "libmallow-attach" not in text_of(f"/proc/{children[1]}/maps"))
             # the reader has seen both once it is the reader of their memory
-            until(lambda: all(reader_of(pid) == watch.process.pid for pid in children))
+            wait_until(lambda: all(reader_of(pid) == watch.process.pid for pid in children))
             reports = watch.end()
             self.assertIsNotNone(site_of(reports, "child_holds", children[0]), reports)
             self.assertIsNotNone(site_of(reports, "successor_holds", children[1]), reports)
@@ -245,7 +245,7 @@ class Killed(unittest.TestCase):
 
     def attacher(self, v, moment, said, *args):
         """A watch that looks when late.c has it look; from its first step on."""
-        env = {**os.environ, "LD_PRELOAD": os.environ["LATE"], "MALLOW_TEST_MOMENT": moment,
+        env = {**os.environ, "LD_PRELOAD": program("attach/libattach-late.so"), "MALLOW_TEST_MOMENT": moment,
                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
         p = subprocess.Popen([MALLOW, "watch", "-q", *args, str(v.pid)], env=env, stdin=subprocess.DEVNULL,
                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -258,7 +258,7 @@ class Killed(unittest.TestCase):
 
     def left(self, v, attacher):
         self.assertEqual(attacher.communicate(timeout=600)[1], "")
-        until(lambda: v.traces()["tracer"] == "0")
+        wait_until(lambda: v.traces()["tracer"] == "0")
         return attacher.returncode
 
     def test_late(self):
@@ -268,7 +268,7 @@ class Killed(unittest.TestCase):
                 before = v.settled()
                 if LONG:
                     late = self.late(v, "-p")
-                    os.kill(until(lambda: reader_of(v.pid)), signal.SIGKILL)
+                    os.kill(wait_until(lambda: reader_of(v.pid)), signal.SIGKILL)
                     self.left(v, late)
                     v.goes_on()
                 else:
@@ -286,7 +286,7 @@ class Killed(unittest.TestCase):
                 late = self.late(v, "--detach")
                 v.ask("let")
                 self.assertEqual(self.left(v, late), 0)
-                until(lambda: v.counts()[mode] > count)
+                wait_until(lambda: v.counts()[mode] > count)
                 self.assertEqual(v.settled(), before)
                 v.end()
 
@@ -315,7 +315,3 @@ class Killed(unittest.TestCase):
             self.assertEqual(status, 0)
             self.assertIn("is not attached to", err)
             v.end()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,11 +5,10 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
-import unittest
 
-from memorygroup import MemoryGroup
-from victim import Attached, MALLOW, mallow, until
+from mallowtest import MALLOW, Test, program, wait_until
+from mallowtest.memorygroup import MemoryGroup
+from victim import Attached, mallow
 
 MIB = 1 << 20
 LIMIT = 127 * MIB
@@ -26,17 +25,14 @@ def by_phase(sites, key):
     return found
 
 
-class Growing(unittest.TestCase):
+class Growing(Test):
     def setUp(self):
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        self.place = place.name
         try:
             group = MemoryGroup(LIMIT)
         except OSError as why:
             self.skipTest(f"SKIPPED, LOUDLY: {why}")
         self.addCleanup(group.remove)
-        self.process = p = subprocess.Popen(group.command(os.environ["GROWING"]), stdin=subprocess.PIPE,
+        self.process = p = subprocess.Popen(group.command(program("attach/attach-growing")), stdin=subprocess.PIPE,
                                             stdout=subprocess.PIPE, text=True)
         self.pid = p.pid
         self.addCleanup(p.communicate)
@@ -52,11 +48,11 @@ class Growing(unittest.TestCase):
         """Once the dump is there."""
         self.grow()
         self.grow()
-        name, = until(lambda: [n for n in os.listdir(self.place) if n.endswith(ending)])
+        name, = wait_until(lambda: [n for n in os.listdir(self.folder) if n.endswith(ending)])
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         self.assertEqual(self.process.wait(600), -signal.SIGKILL)
-        return os.path.join(self.place, name)
+        return os.path.join(self.folder, name)
 
     def check(self, found, least, most):
         """Nothing of before it was attached to; samples are within five standard errors."""
@@ -68,7 +64,7 @@ class Growing(unittest.TestCase):
         self.assertLess(found["third_phase"], most * MIB)
 
     def test_watched(self):
-        watch = Attached(self, "--period", "16K", "--every", "1000h", "--dump-when", "rss>70%", "--dump-to", self.place)
+        watch = Attached(self, "--period", "16K", "--every", "1000h", "--dump-when", "rss>70%", "--dump-to", self.folder)
         dump = self.grow_until_it_is_killed(".json")
         out, err = watch.process.communicate(timeout=600)
         self.assertEqual(watch.process.returncode, 0, err)
@@ -82,7 +78,7 @@ class Growing(unittest.TestCase):
 
     def test_recorded(self):
         """By a flight recorder with a window that is over by then."""
-        file = os.path.join(self.place, "r.mlw")
+        file = os.path.join(self.folder, "r.mlw")
         record = subprocess.Popen([MALLOW, "record", "-p", str(self.pid), "--how", "inject", "--last", "20ms", "--dump-when",
                                    "rss>70%", "-o", file], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.assertIn("attached to process", record.stderr.readline())
@@ -96,7 +92,3 @@ class Growing(unittest.TestCase):
             process, = json.loads(out)["processes"]
             self.check(by_phase(process["sites"], "end_live_bytes"), least, most)
             self.assertEqual((process["unknown_frees"], process["complete"]), (0, False))
-
-
-if __name__ == "__main__":
-    unittest.main()

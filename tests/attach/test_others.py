@@ -6,12 +6,13 @@ import subprocess
 import tempfile
 import unittest
 
+from mallowtest import MALLOW, program, wait_until
 from test_record import Recorded, calls_of, process_of
-from victim import MALLOW, Victim, mallow, present, text_of, until
+from victim import Victim, mallow, present, text_of
 
 NOBODY = 65534
 LIBCS_OWN = 3 << 31  # signals 32 and 33, which glibc lets no program set; some parent may have them ignored
-TRUTH = [os.environ["TRUTH"], os.environ["PLUGIN"]]
+TRUTH = [program("attach/attach-truth"), program("attach/libattach-plugin.so")]
 
 
 def of(user):
@@ -97,7 +98,7 @@ class Others(unittest.TestCase):
             holder = self.holder_of(recorded)
             recorded.process.kill()
             recorded.process.communicate(timeout=600)
-            until(lambda: ended(holder))
+            wait_until(lambda: ended(holder))
             v.ask("make")
             status, _, err = mallow("watch", "--detach", str(v.pid))
             self.assertEqual(status, 0, err)
@@ -138,7 +139,3 @@ class Others(unittest.TestCase):
         p = subprocess.run([MALLOW, "lend-session"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
         self.assertEqual((p.returncode, p.stdout), (2, ""))
         self.assertIn("unknown command", p.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

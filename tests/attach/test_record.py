@@ -9,9 +9,9 @@ import sys
 import tempfile
 import unittest
 
-from victim import MALLOW, Victim, leave_in_time, mallow, text_of, until
+from mallowtest import LONG, MALLOW, program, wait_until
+from victim import Victim, leave_in_time, mallow, text_of
 
-LONG = os.environ.get("MALLOW_LONG") == "1"
 ROUNDS = 300 if LONG else 3
 KILLS = 100 if LONG else 3
 
@@ -58,7 +58,7 @@ def process_of(report, pid, index=0):
 
 class Truth(unittest.TestCase):
     def victim(self):
-        return Victim(command=[os.environ["TRUTH"], os.environ["PLUGIN"]])
+        return Victim(command=[program("attach/attach-truth"), program("attach/libattach-plugin.so")])
 
     def test_what_it_did(self):
         """Every call since, of every thread, of libraries loaded since; what was there before; twice."""
@@ -207,7 +207,7 @@ class Rounds(unittest.TestCase):
             self.rounds(v)
 
     def test_exceptions(self):
-        with Victim(command=[os.environ["THROWING"]]) as v:
+        with Victim(command=[program("attach/attach-throwing")]) as v:
             v.modes = ["throwing"]
             self.rounds(v)
 
@@ -245,11 +245,11 @@ class Killed(unittest.TestCase):
             with subprocess.Popen([sys.executable, "-c", POLLING], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as p, \
                     tempfile.TemporaryDirectory() as folder:
                 self.assertEqual(p.stdout.readline(), "ready\n")
-                until(lambda: text_of(f"/proc/{p.pid}/syscall").startswith("7 "))
+                wait_until(lambda: text_of(f"/proc/{p.pid}/syscall").startswith("7 "))
                 os.kill(p.pid, signal.SIGSTOP)
-                until(lambda: text_of(f"/proc/{p.pid}/stat").rpartition(")")[2].split()[0] == "T")
+                wait_until(lambda: text_of(f"/proc/{p.pid}/stat").rpartition(")")[2].split()[0] == "T")
                 os.kill(p.pid, signal.SIGCONT)
-                until(lambda: text_of(f"/proc/{p.pid}/syscall").startswith("219 "))
+                wait_until(lambda: text_of(f"/proc/{p.pid}/syscall").startswith("219 "))
                 record = subprocess.Popen([MALLOW, "record", "-q", "-p", str(p.pid), "--how", "inject", "-o",
                                            os.path.join(folder, "r.mlw")], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 while "libmallow-attach" not in text_of(f"/proc/{p.pid}/maps") and record.poll() is None:
@@ -269,7 +269,7 @@ class Killed(unittest.TestCase):
                 record = subprocess.Popen([MALLOW, "record", "-q", "-p", str(v.pid), "--how", "inject", "-o",
                                            os.path.join(folder, "r.mlw")], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 children = f"/proc/{record.pid}/task/{record.pid}/children"
-                until(lambda: text_of(children).strip() or record.poll() is not None or v.ours())
+                wait_until(lambda: text_of(children).strip() or record.poll() is not None or v.ours())
                 for _ in range(random.randrange(1000)):
                     text_of(f"/proc/{v.pid}/maps")
                 for worker in text_of(children).split():
@@ -279,14 +279,10 @@ class Killed(unittest.TestCase):
                         pass
                 record.kill()
                 record.wait()
-                until(lambda: v.traces()["tracer"] == "0")
+                wait_until(lambda: v.traces()["tracer"] == "0")
                 v.goes_on()
                 self.assertEqual((d := mallow("watch", "--detach", str(v.pid)))[0], 0, d)
                 self.assertEqual(v.settled(), before)
             Recorded(v).end()
             self.assertEqual(v.settled(), before)
             v.end()
-
-
-if __name__ == "__main__":
-    unittest.main()

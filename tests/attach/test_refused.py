@@ -1,6 +1,5 @@
 """Who is not attached to: a process for each reason of src/inject/reasons.h, which is refused with that reason and
-with what works instead, and is left as it was. mallow-watch(1) lists the same reasons.
-Usage: test_refused.py SOURCE_ROOT"""
+with what works instead, and is left as it was. mallow-watch(1) lists the same reasons."""
 import ctypes
 import glob
 import os
@@ -10,15 +9,16 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import unittest
 
-from memorygroup import MemoryGroup
+from mallowtest import MALLOW, ROOT, main, program, wait_until
+from mallowtest.memorygroup import MemoryGroup
 from test_record import Recorded
-from victim import Attached, MALLOW, PLUGIN, Victim, mallow, text_of, until
+from victim import Attached, PLUGIN, Victim, mallow, text_of
 
-ROOT = os.geteuid() == 0
+AS_ROOT = os.geteuid() == 0
+REFUSED = program("attach/attach-refused")
 NOBODY = 65534
 SEIZE = 0x4206
 RECORD = "record", "--how", "inject", "-d", "1s"
@@ -39,7 +39,7 @@ NOT_HERE = {
 
 def table():
     """{name: (reason, instead)} as src/inject/reasons.h has them."""
-    text = text_of(os.path.join(SOURCE, "src/inject/reasons.h"))
+    text = text_of(os.path.join(ROOT, "src/inject/reasons.h"))
     texts = lambda s, macros: "".join(macros[w] if w in macros else w[1:-1]
                                       for w in re.findall(r'"(?:[^"\\]|\\.)*"|\b[A-Z_]{5,}\b', s))
     macros = {}
@@ -77,9 +77,9 @@ class Refused(unittest.TestCase):
         self.assertEqual(victim.settled(), before)
         self.assertEqual(victim.ours(), 0)
 
-    def kind(self, *command, name, program="REFUSED", **more):
+    def kind(self, *command, name, exe=REFUSED, **more):
         """A process of refused.c, refused by both commands."""
-        with Victim(command=[os.environ[program], *command], **more) as v:
+        with Victim(command=[exe, *command], **more) as v:
             before = v.settled()
             self.both(name, v.pid)
             self.unchanged(v, before)
@@ -93,13 +93,13 @@ class Refused(unittest.TestCase):
 
     def test_ended(self):
         p = subprocess.Popen(["/bin/true"])
-        until(lambda: text_of(f"/proc/{p.pid}/stat").split()[2] == "Z")
+        wait_until(lambda: text_of(f"/proc/{p.pid}/stat").split()[2] == "Z")
         self.refused("ENDED", p.pid)
         p.wait()
 
     def test_leader(self):
         """Its first thread has ended, another goes on."""
-        with Victim(command=[os.environ["REFUSED"], "leader"]) as v:
+        with Victim(command=[REFUSED, "leader"]) as v:
             self.refused("LEADER", v.pid)
             v.process.stdin.close()
             self.assertEqual(v.process.wait(600), 0)
@@ -109,7 +109,7 @@ class Refused(unittest.TestCase):
             of_kernel = text_of("/proc/2/comm") == "kthreadd\n"
         except FileNotFoundError:
             of_kernel = False
-        if not ROOT or not of_kernel:
+        if not AS_ROOT or not of_kernel:
             self.skipTest("the kernel's threads are not to be seen, or not by this user")
         self.refused("KERNEL", 2)
 
@@ -117,7 +117,7 @@ class Refused(unittest.TestCase):
         with Victim("sleeping") as v:
             before = v.settled()
             os.kill(v.pid, signal.SIGSTOP)
-            until(lambda: "\nState:\tT" in v.text("status"))
+            wait_until(lambda: "\nState:\tT" in v.text("status"))
             self.both("STOPPED", v.pid)
             self.assertIn("\nState:\tT", v.text("status"))
             os.kill(v.pid, signal.SIGCONT)
@@ -138,8 +138,8 @@ class Refused(unittest.TestCase):
             v.ask("filter")
             self.both("FILTERED", v.pid)
             self.unchanged(v, before)
-        with Victim(command=[os.environ["REFUSED"], "strict"]) as v:
-            until(lambda: "\nSeccomp:\t1\n" in v.text("status"))
+        with Victim(command=[REFUSED, "strict"]) as v:
+            wait_until(lambda: "\nSeccomp:\t1\n" in v.text("status"))
             self.both("FILTERED", v.pid)
             v.process.stdin.close()
             self.assertEqual(v.process.wait(600), 0)
@@ -154,31 +154,31 @@ class Refused(unittest.TestCase):
             self.assertIn(REASONS["FILTERED"][0], err)
             v.goes_on()
 
-    @unittest.skipUnless(ROOT, "only root can record another user's process")
+    @unittest.skipUnless(AS_ROOT, "only root can record another user's process")
     def test_rights(self):
         """Of `record` alone, which shares memory with that user."""
         with Victim(command=["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=+net_raw",
-                             "--ambient-caps=+net_raw", os.environ["REFUSED"], "waiting"]) as v, tempfile.TemporaryDirectory() as folder:
+                             "--ambient-caps=+net_raw", REFUSED, "waiting"]) as v, tempfile.TemporaryDirectory() as folder:
             self.refused("RIGHTS", v.pid, "-o", os.path.join(folder, "r.mlw"), command=RECORD)
             v.process.stdin.close()
             self.assertEqual(v.process.wait(600), 0)
 
-    @unittest.skipUnless(ROOT, "only root can be another user")
+    @unittest.skipUnless(AS_ROOT, "only root can be another user")
     def test_user(self):
         with Victim("sleeping") as v:
             self.refused("USER", v.pid, user=NOBODY, group=NOBODY)
             v.goes_on()
 
-    @unittest.skipUnless(ROOT, "only root can start what a set-user-ID program is")
+    @unittest.skipUnless(AS_ROOT, "only root can start what a set-user-ID program is")
     def test_set_user_id(self):
         """Its real user is the caller, but not its effective one."""
         with Victim("sleeping", preexec_fn=lambda: os.setresuid(NOBODY, 0, 0)) as v:
             self.refused("USER", v.pid, user=NOBODY, group=NOBODY)
             v.goes_on()
 
-    @unittest.skipUnless(ROOT, "root starts it for a user that has no privileges, which may not trace it")
+    @unittest.skipUnless(AS_ROOT, "root starts it for a user that has no privileges, which may not trace it")
     def test_hidden(self):
-        with Victim(command=[os.environ["REFUSED"], "undumpable"], user=NOBODY, group=NOBODY) as v:
+        with Victim(command=[REFUSED, "undumpable"], user=NOBODY, group=NOBODY) as v:
             self.refused("HIDDEN", v.pid, user=NOBODY, group=NOBODY)
 
     def test_machine(self):
@@ -197,7 +197,7 @@ class Refused(unittest.TestCase):
             except OSError as problem:
                 self.skipTest(f"the kernel runs no programs of 32 bits: {problem}")
             try:
-                until(lambda: os.readlink(f"/proc/{p.pid}/exe") == path)
+                wait_until(lambda: os.readlink(f"/proc/{p.pid}/exe") == path)
                 self.both("MACHINE", p.pid)
                 self.assertIsNone(p.poll())
             finally:
@@ -205,11 +205,11 @@ class Refused(unittest.TestCase):
                 p.wait()
 
     def test_static(self):
-        for program in ("FIXED", "FIXED_PIE"):
-            self.kind(program=program, name="STATIC")
+        for exe in ("attach-fixed", "attach-fixed-pie"):
+            self.kind(exe=program("attach/" + exe), name="STATIC")
 
     def test_begins(self):
-        self.kind(program="BARE", name="BEGINS")
+        self.kind(exe=program("attach/attach-bare"), name="BEGINS")
 
     def test_musl(self):
         """musl by its file's name, which is how it is known: a library that bears it."""
@@ -229,12 +229,12 @@ class Refused(unittest.TestCase):
         except OSError as problem:
             self.skipTest(str(problem))
         self.addCleanup(group.remove)
-        with Victim(command=group.command(os.environ["REFUSED"], "waits")) as v:
+        with Victim(command=group.command(REFUSED, "waits")) as v:
             self.both("GROUP", v.pid)
 
     def test_recorded(self):
         with tempfile.TemporaryDirectory() as directory:
-            record = [MALLOW, "record", "-q", "-o", os.path.join(directory, "r.mlw"), "--", os.environ["REFUSED"], "waits"]
+            record = [MALLOW, "record", "-q", "-o", os.path.join(directory, "r.mlw"), "--", REFUSED, "waits"]
             p = subprocess.Popen(record, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             self.assertEqual(p.stdout.readline(), "ready\n")
             child, = text_of(f"/proc/{p.pid}/task/{p.pid}/children").split()
@@ -243,7 +243,7 @@ class Refused(unittest.TestCase):
             self.assertEqual(p.returncode, 0)
 
     def test_watched(self):
-        with Victim(command=[MALLOW, "watch", "-q", "--", os.environ["REFUSED"], "waits"]) as v:
+        with Victim(command=[MALLOW, "watch", "-q", "--", REFUSED, "waits"]) as v:
             child, = text_of(f"/proc/{v.pid}/task/{v.pid}/children").split()
             with tempfile.TemporaryDirectory() as directory:
                 self.refused("WATCHED", int(child), "-o", os.path.join(directory, "r"), command=RECORD)
@@ -260,7 +260,7 @@ class Refused(unittest.TestCase):
             v.goes_on()
 
     def test_built_in(self):
-        self.kind("waits", program="MARKED", name="BUILT_IN")
+        self.kind("waits", exe=program("attach/attach-marked"), name="BUILT_IN")
 
     def test_foreign(self):
         """Preloaded, and another's by the name of its file."""
@@ -275,14 +275,14 @@ class Refused(unittest.TestCase):
             self.kind("libraries", path, name="FOREIGN")
 
     def test_own(self):
-        with Victim(command=[os.environ["OWN"], "waits"]) as v:
+        with Victim(command=[program("attach/attach-own"), "waits"]) as v:
             self.both("OWN", v.pid)
             v.process.stdin.close()
             self.assertEqual(v.process.wait(600), 0)
 
     def test_container(self):
         library = os.path.dirname(glob.glob(os.path.join(os.path.dirname(MALLOW), "lib", "libmallow-attach.so"))[0])
-        command = [os.environ["REFUSED"], "container", library]
+        command = [REFUSED, "container", library]
         p = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
         if p.stdout == "no namespace\n":
             self.skipTest("no mount namespace can be had here")
@@ -291,8 +291,8 @@ class Refused(unittest.TestCase):
     def test_linker(self):
         """Other libraries have taken all room for thread-local variables."""
         with tempfile.TemporaryDirectory() as directory:
-            copies = [shutil.copy(os.environ["ROOM"], os.path.join(directory, f"{i}.so")) for i in range(200)]
-            with Victim(command=[os.environ["REFUSED"], "libraries", *copies]) as v:
+            copies = [shutil.copy(program("attach/libattach-room.so"), os.path.join(directory, f"{i}.so")) for i in range(200)]
+            with Victim(command=[REFUSED, "libraries", *copies]) as v:
                 before = v.settled()
                 self.assertNotIn("/199.so", v.text("maps"))
                 self.both("LINKER", v.pid)
@@ -302,7 +302,7 @@ class Refused(unittest.TestCase):
 
     def test_point(self):
         """Its only thread waits in a handler of a signal, which may have interrupted malloc."""
-        with Victim(command=[os.environ["REFUSED"], "handler"]) as v:
+        with Victim(command=[REFUSED, "handler"]) as v:
             before = v.settled()
             self.refused("POINT", v.pid)
             self.unchanged(v, before)
@@ -328,7 +328,7 @@ class Table(unittest.TestCase):
 
     def test_manual(self):
         """Every reason and what works instead, in the words of the messages."""
-        page = text_of(os.path.join(SOURCE, "docs/man/mallow-watch.1"))
+        page = text_of(os.path.join(ROOT, "docs/man/mallow-watch.1"))
         listed = page.split('.SS "Who is refused"\n')[1].split("\n.SH ")[0].replace("\\-", "-").replace("\\&", "")
         rows = re.findall(r"^\.TP\n(.*)\n((?:(?!\.).*\n?)+)", listed, re.M)
         self.assertEqual([(why, instead.strip()) for why, instead in rows], list(REASONS.values()))
@@ -344,6 +344,5 @@ for _name, _why in NOT_HERE.items():
     setattr(Refused, "test_" + _name.lower(), not_here(_name, _why))
 
 if __name__ == "__main__":
-    SOURCE = sys.argv.pop(1)
     REASONS = table()
-    unittest.main()
+    main()

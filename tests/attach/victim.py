@@ -1,5 +1,4 @@
-"""A program that is attached to (hostile.c, throwing.cpp), and the watch that does it. Environment (set by
-meson): MALLOW, HOSTILE, PLUGIN, THROWING, FIXED."""
+"""A program that is attached to (hostile.c, throwing.cpp), and the watch that does it."""
 import glob
 import json
 import os
@@ -7,25 +6,16 @@ import random
 import re
 import signal
 import subprocess
-import time
 
-MALLOW = os.environ["MALLOW"]
-HOSTILE = os.environ["HOSTILE"]
-PLUGIN = os.environ["PLUGIN"]
+from mallowtest import MALLOW, program, wait_until
+
+HOSTILE = program("attach/attach-hostile")
+PLUGIN = program("attach/libattach-plugin.so")
 
 
 def text_of(path):
     with open(path, encoding="utf-8") as f:
         return f.read()
-
-
-def until(said, seconds=120):
-    """Waits for a state; the bound ends what hangs."""
-    end = time.monotonic() + seconds
-    while not (found := said()):
-        assert time.monotonic() < end, "it never came to be"
-        time.sleep(0.005)
-    return found
 
 
 def present(look, paths):
@@ -76,7 +66,7 @@ class Victim:
         def still():
             return [m for m, n in self.counts().items() if m in self.modes and n <= before[m]]
         try:
-            until(lambda: not still())
+            wait_until(lambda: not still())
         except AssertionError:
             raise AssertionError(f"nothing more of {still()}; {self.threads()}") from None
 
@@ -109,7 +99,7 @@ class Victim:
             t = self.traces()
             passing = [f for f in t["fds"] if f == PLUGIN or f.startswith("/proc/")]
             return t if t["blocked"] == ["0" * 16] and not passing else None
-        return until(still)
+        return wait_until(still)
 
     def ours(self):
         """How many mappings are the library's, or memory that it made."""
@@ -184,7 +174,7 @@ def killed_at_any_moment(victim, times):
         watch = subprocess.Popen([MALLOW, "watch", "-q", "--detach" if attached else "-p", str(victim.pid)],
                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         # it has begun, or is done already
-        until(lambda: children_of(watch.pid) or watch.poll() is not None or bool(victim.traces()["shared"]) != attached)
+        wait_until(lambda: children_of(watch.pid) or watch.poll() is not None or bool(victim.traces()["shared"]) != attached)
         for _ in range(random.randrange(1000)):
             text_of(f"/proc/{victim.pid}/maps")
         for worker in children_of(watch.pid):
@@ -194,6 +184,6 @@ def killed_at_any_moment(victim, times):
                 pass
         watch.kill()
         watch.wait()
-        until(lambda: victim.traces()["tracer"] == "0")
+        wait_until(lambda: victim.traces()["tracer"] == "0")
         victim.settled()
         victim.goes_on()

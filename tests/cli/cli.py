@@ -1,10 +1,10 @@
-"""What the tests of the command line share. Environment (set by meson): MALLOW, SOURCE_ROOT."""
+"""What the tests of the command line share."""
 import os
 import re
 import subprocess
 
-MALLOW = os.environ["MALLOW"]
-ROOT = os.environ["SOURCE_ROOT"]
+from mallowtest import MALLOW
+
 
 
 def mallow(*arguments, env=None, **more):

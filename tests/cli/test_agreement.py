@@ -5,10 +5,9 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
-import unittest
 
-from cli import ROOT, commands, help_options, mallow
+from mallowtest import ROOT, Test
+from cli import commands, help_options, mallow
 
 MAN = os.path.join(ROOT, "docs", "man")
 
@@ -87,10 +86,8 @@ def complaints(folder, bash_script, zsh_text, fish_text):
     return bad
 
 
-class Agreement(unittest.TestCase):
+class Agreement(Test):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
         self.man = os.path.join(self.folder, "man")
         shutil.copytree(MAN, self.man)
         self.bash = os.path.join(self.folder, "mallow.bash")
@@ -162,7 +159,3 @@ class Agreement(unittest.TestCase):
                                  stderr=subprocess.PIPE, text=True, check=True,
                                  env=dict(os.environ, MANWIDTH="80", LC_ALL="C.UTF-8"))
             self.assertEqual(out.stderr, "", name)
-
-
-if __name__ == "__main__":
-    unittest.main()

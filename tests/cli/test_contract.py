@@ -10,10 +10,9 @@ import subprocess
 import tempfile
 import unittest
 
-from cli import MALLOW, commands, help_options, mallow
+from mallowtest import LIBRARY, MALLOW, SANITIZED, VICTIMS
+from cli import commands, help_options, mallow
 
-VICTIMS = os.environ["VICTIMS"]
-RECORDER = os.environ["RECORDER"]
 
 PUSHES = "built without libcurl" not in mallow("doctor").stdout
 
@@ -277,7 +276,7 @@ class Contract(unittest.TestCase):
             change(broken)
             self.assertEqual(len(deviations(REPORT, broken)), 1)
 
-    @unittest.skipIf(os.environ["SANITIZE"] != "none", "malloc is the sanitizer's, which is not replayed against")
+    @unittest.skipIf(SANITIZED, "malloc is the sanitizer's, which is not replayed against")
     def test_replay_and_compare(self):
         self.document("replay --json --set M_TOP_PAD=64K run.mwl", {"schema": 1, **RUN})
         both = self.document("compare --json --alloc glibc --set M_TOP_PAD=64K --repeat 2 run.mwl",
@@ -325,7 +324,7 @@ class Contract(unittest.TestCase):
                 self.assertEqual(deviations({**PROBED, "probe": kind, **wanted}, found), [])
 
     def test_library_alone(self):
-        env = dict(os.environ, LD_PRELOAD=RECORDER, MALLOW_OUTPUT=os.path.join(self.folder, "alone-%p.mlw"))
+        env = dict(os.environ, LD_PRELOAD=LIBRARY, MALLOW_OUTPUT=os.path.join(self.folder, "alone-%p.mlw"))
         out = subprocess.run([f"{VICTIMS}/api", "peak"], env=env, capture_output=True, text=True, check=True)
         self.assertEqual((out.stdout, out.stderr), ("", ""))
         (name,) = [n for n in os.listdir(self.folder) if n.startswith("alone-")]
@@ -336,7 +335,3 @@ class Contract(unittest.TestCase):
         env["MALLOW_OUTPUT"] = ""
         out = subprocess.run([f"{VICTIMS}/api", "peak"], env=env, capture_output=True, text=True, check=True)
         self.assertIn("MALLOW_OUTPUT is not set", out.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

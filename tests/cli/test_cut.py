@@ -1,22 +1,18 @@
 """A sealed recording that is cut, anywhere: what stands before the cut is read, with its names.
 
 How many calls that is, and that whatever names them stands before them, says the second reader
-(tests/trace/read_mallow.py). MALLOW_LONG=1 cuts at 200 places and at every border of a section."""
+(tests/mallowtest/read_mallow.py). MALLOW_LONG=1 cuts at 200 places and at every border of a section."""
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
-import tempfile
-import unittest
 
+from mallowtest import LONG, SANITIZED, VICTIMS, Test, read_mallow
 from cli import mallow
 
-VICTIMS = os.environ["VICTIMS"]
-READER = os.path.join(os.environ["SOURCE_ROOT"], "tests", "trace", "read_mallow.py")
-LONG = bool(os.environ.get("MALLOW_LONG"))
-PLACES, BORDERS = (200, None) if LONG else (6, 8) if os.environ["SANITIZE"] == "none" else (2, 3)
+READER = read_mallow.__file__
+PLACES, BORDERS = (200, None) if LONG else (6, 8) if not SANITIZED else (2, 3)
 SEED = 20
 
 
@@ -33,10 +29,8 @@ def sites(document):
             for p in document["processes"] for site in p["sites"]}
 
 
-class Cut(unittest.TestCase):
+class Cut(Test):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="mallow-cut-")
-        self.addCleanup(shutil.rmtree, self.folder)
         self.whole, self.short = (os.path.join(self.folder, n) for n in ("whole.mlw", "short.mlw"))
 
     def report(self, path):
@@ -86,7 +80,3 @@ class Cut(unittest.TestCase):
 
     def test_large(self):
         self.cut_everywhere(f"{VICTIMS}/parts", "1200000" if LONG else "80000", "2", "3")
-
-
-if __name__ == "__main__":
-    unittest.main()

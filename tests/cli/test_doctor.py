@@ -5,9 +5,8 @@ import shutil
 import stat
 import struct
 import subprocess
-import tempfile
-import unittest
 
+from mallowtest import MALLOW, Test
 from cli import mallow
 
 C_MAIN = "int main(void) { return 0; }\n"
@@ -22,11 +21,9 @@ C_LOADER = """__asm__(".globl begin\\nbegin:\\n"
 """
 
 
-class Doctor(unittest.TestCase):
+class Doctor(Test):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
         os.chmod(self.folder, 0o755)
-        self.addCleanup(shutil.rmtree, self.folder)
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -76,7 +73,7 @@ class Doctor(unittest.TestCase):
 
     def test_the_library_that_is_not_there(self):
         copy = self.path("mallow")
-        shutil.copy(os.environ["MALLOW"], copy)
+        shutil.copy(MALLOW, copy)
         out = subprocess.run([copy, "doctor", "--json"], capture_output=True, text=True, check=False)
         check = {c["name"]: c for c in json.loads(out.stdout)["checks"]}["record-library"]
         if check["status"] == "ok":
@@ -225,7 +222,3 @@ class Doctor(unittest.TestCase):
             os.chmod(path, 0o755)
             out = mallow("doctor", "--json", path)
             self.assertIn(out.returncode, (0, 1), (step, out.stderr))
-
-
-if __name__ == "__main__":
-    unittest.main()

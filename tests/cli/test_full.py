@@ -5,22 +5,18 @@ import subprocess
 import tempfile
 import unittest
 
-MALLOW, VICTIMS = (os.environ[k] for k in ("MALLOW", "VICTIMS"))
+from mallowtest import MALLOW, VICTIMS, path
+
 REASON = "No space left on device"
 
 
 class Full(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.recording, cls.workload = cls.folder.name + "/r.mlw", cls.folder.name + "/r.mwl"
+        cls.recording, cls.workload = path() + "/r.mlw", path() + "/r.mwl"
         program = [VICTIMS + "/api", "counts"]
         subprocess.run([MALLOW, "record", "-q", "-o", cls.recording, "--", *program], check=True, capture_output=True)
         subprocess.run([MALLOW, "workload", "-q", "-o", cls.workload, cls.recording], check=True, capture_output=True)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
 
     def fails(self, arguments, statuses=(1,), out=subprocess.DEVNULL):
         done = subprocess.run([MALLOW, *arguments], stdout=out, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
@@ -101,7 +97,3 @@ class Full(unittest.TestCase):
             self.assertEqual(done.returncode, 125, done.stderr)
             self.assertIn("no regular file", done.stderr)
             self.assertTrue(stat.S_ISCHR(os.stat(device).st_mode))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -13,8 +13,9 @@ import threading
 import time
 import unittest
 
-MALLOW = os.environ["MALLOW"]
-HOSTILE = os.environ["HOSTILE"]
+from mallowtest import MALLOW, program
+
+HOSTILE = program("cli/hostile")
 EVIL = b"\x1b]0;owned\x07\x1b[31m\xc2\x9b2J\xe2\x80\xae\xe2\x81\xa6\xe2\x80\xa8\r\nfake: line\xff\x7f"
 FORBIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 FUNCTION = b"name_of_a_function_that_is_replaced"
@@ -143,7 +144,3 @@ class Hostile(unittest.TestCase):
             server.shutdown()
             thread.join()
             server.server_close()
-
-
-if __name__ == "__main__":
-    unittest.main()

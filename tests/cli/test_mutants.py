@@ -1,4 +1,4 @@
-"""Files changed as one who means harm would (tests/trace/mutate.py), through every command that reads one:
+"""Files changed as one who means harm would (tests/mallowtest/mutate.py), through every command that reads one:
 it ends by itself, with a status of its own, and no sanitizer has anything to say.
 
   MUTANTS   how many (default 80 under a sanitizer, else 60; MALLOW_LONG=1: 1,000), from number MUTANTS_FROM (default 0) on;
@@ -10,18 +10,14 @@ import re
 import resource
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
-import unittest
 
-from cli import MALLOW, ROOT
+from mallowtest import LONG, MALLOW, ROOT, SANITIZED, Test
 
-sys.path.insert(0, os.path.join(ROOT, "tests", "trace"))
-from mutate import mutate  # noqa: E402
+from mallowtest.mutate import mutate
 
-SANITIZED = os.environ.get("SANITIZE", "none") != "none"
-COUNT = int(os.environ.get("MUTANTS", 1000 if os.environ.get("MALLOW_LONG") else 80 if SANITIZED else 60))
+COUNT = int(os.environ.get("MUTANTS", 1000 if LONG else 80 if SANITIZED else 60))
 FIRST = int(os.environ.get("MUTANTS_FROM", 0))
 SECONDS = float(os.environ.get("MUTANTS_SECONDS", "inf"))
 LIMIT = 2 << 30  # bytes that a command may take
@@ -57,10 +53,8 @@ def bounded():
         resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
 
 
-class Mutants(unittest.TestCase):
+class Mutants(Test):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="mallow-mutants-")
-        self.addCleanup(shutil.rmtree, self.folder)
         self.good = self.path("good.mlw")
         shutil.copy(os.path.join(GOLDEN, "early.sealed"), self.good)
         self.saved = ""
@@ -140,7 +134,3 @@ class Mutants(unittest.TestCase):
             done += 1
         print(f"{done} mutants", flush=True)
         self.assertGreater(done, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

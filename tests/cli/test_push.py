@@ -6,12 +6,12 @@ import shutil
 import socket
 import ssl
 import subprocess
-import tempfile
 import threading
 import time
 import unittest
 
-from cli import MALLOW, mallow
+from mallowtest import MALLOW, Test, main
+from cli import mallow
 
 PLAIN = {"no_proxy": "*", "HOME": "/nonexistent"}
 
@@ -44,10 +44,8 @@ class Store(http.server.BaseHTTPRequestHandler):
         pass
 
 
-class Push(unittest.TestCase):
+class Push(Test):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Store)
         self.server.daemon_threads = True
         self.server.asked = []
@@ -270,4 +268,4 @@ if __name__ == "__main__":
     else:
         del Push
         print("SKIPPED, LOUDLY: all that sends; this build has no libcurl")
-    unittest.main(verbosity=2)
+    main()

@@ -4,7 +4,8 @@ import pty
 import subprocess
 import unittest
 
-from cli import MALLOW, commands, help_options, mallow
+from mallowtest import MALLOW
+from cli import commands, help_options, mallow
 
 
 class Usage(unittest.TestCase):
@@ -110,7 +111,3 @@ class Colour(unittest.TestCase):
         self.assertNotIn(b"\033[", self.on_terminal(NO_COLOR="1"))
         self.assertNotIn(b"\033[", self.on_terminal(TERM="dumb"))
         self.assertNotIn("\033[", mallow("doctor").stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

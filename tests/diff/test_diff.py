@@ -1,41 +1,20 @@
-"""mallow diff: a known leak against its fix, equal runs, rebuilt and stripped programs, the gate for CI.
-test_diff.py MALLOW LEAKY FIXED"""
+"""mallow diff: a known leak against its fix, equal runs, rebuilt and stripped programs, the gate for CI."""
 import json
-import os
 import shutil
 import subprocess
-import sys
-import tempfile
 import unittest
 import xml.etree.ElementTree
 
-MALLOW, LEAKY, FIXED = sys.argv[1:4]
-ENVIRONMENT = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
-FOLDER = tempfile.TemporaryDirectory(prefix="mallow-diff-")
+from mallowtest import mallow, path, program, record
+
+LEAKY, FIXED = program("diff/diff-leaky"), program("diff/diff-fixed")
 KEY_BYTES = len("a key of the table") + 1
 LEAKED = 500 * KEY_BYTES
 
 
-def mallow(*arguments, status=0):
-    done = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, env=ENVIRONMENT,
-                          stdin=subprocess.DEVNULL, check=False)
-    assert done.returncode == status, (arguments, done.returncode, done.stderr)
-    return done
-
-
-def record(name, program):
-    path = os.path.join(FOLDER.name, name + ".mlw")
-    mallow("record", "-q", "-o", path, "--", program)
-    return path
-
-
 def setUpModule():
-    for name, program in (("leaky", LEAKY), ("again", LEAKY), ("fixed", FIXED), ("many", "/bin/ls")):
-        globals()[name] = record(name, program)
-
-
-def tearDownModule():
-    FOLDER.cleanup()
+    for name, program_of in (("leaky", LEAKY), ("again", LEAKY), ("fixed", FIXED), ("many", "/bin/ls")):
+        globals()[name] = record(path(name + ".mlw"), program_of)
 
 
 def diff(old, new, *options):
@@ -120,17 +99,17 @@ class Stripped(unittest.TestCase):
         if not shutil.which("strip"):
             self.skipTest("strip (package binutils) is not installed")
         recordings = []
-        for name, program in (("s-leaky", LEAKY), ("s-fixed", FIXED)):
-            copy = os.path.join(FOLDER.name, name)
-            subprocess.run(["strip", "-s", "-o", copy, program], check=True)
-            recordings.append(record(name, copy))
+        for name, program_of in (("s-leaky", LEAKY), ("s-fixed", FIXED)):
+            copy = path(name)
+            subprocess.run(["strip", "-s", "-o", copy, program_of], check=True)
+            recordings.append(record(path(name + ".mlw"), copy))
         document = diff(recordings[1], recordings[0])
         self.assertEqual(document["growth"]["end_live_bytes"], LEAKED)
         sites = grown(document, "end_live_bytes")
         self.assertEqual(sum(s["growth"]["end_live_bytes"] for s in sites), LEAKED)
         # of the same build the offsets still tell sites apart
         self.assertEqual(diff(recordings[0], recordings[0])["sites"], [])
-        again = record("s-again", os.path.join(FOLDER.name, "s-leaky"))
+        again = record(path("s-again.mlw"), path("s-leaky"))
         self.assertEqual(diff(recordings[0], again)["sites"], [])
 
 
@@ -153,7 +132,7 @@ class Gate(unittest.TestCase):
         self.assertEqual(said.count("\n"), 2)
 
     def test_annotations_and_junit(self):
-        out = os.path.join(FOLDER.name, "junit.xml")
+        out = path("junit.xml")
         said = mallow("diff", "--fail-above", "end=0,calls=0", "--annotate=github", "--junit", out, fixed, leaky,
                       status=1).stderr
         self.assertRegex(said, r"(?m)^::error file=.*leaky\.c,line=\d+,title=mallow diff::live at the end: grew by 9\.3 KB")
@@ -167,7 +146,3 @@ class Gate(unittest.TestCase):
         mallow("diff", fixed, status=2)
         mallow("diff", fixed, "/etc/passwd", status=2)
         mallow("diff", fixed, "/nonexistent.mlw", status=1)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

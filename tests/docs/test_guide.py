@@ -1,16 +1,17 @@
 """The commands of docs/guide/ do what the guide says. Each ```console block is run in order, in a directory
 with the examples; what is printed is compared line by line. Numbers, sizes and addresses may differ; a line
-of three dots stands for any lines. Usage: test_guide.py MALLOW GUIDE"""
+of three dots stands for any lines."""
 import glob
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-MALLOW, GUIDE = map(os.path.abspath, sys.argv[1:3])
+from mallowtest import MALLOW, ROOT
+
+GUIDE = os.path.join(ROOT, "docs", "guide")
 BLOCK = re.compile(r"```console\n(.*?)```", re.S)
 
 
@@ -93,6 +94,3 @@ def add(path):
 for chapter in sorted(glob.glob(os.path.join(GUIDE, "*.md"))):
     if os.path.basename(chapter) != "README.md":
         add(chapter)
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

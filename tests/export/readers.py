@@ -7,7 +7,8 @@ import subprocess
 import sys
 import tempfile
 
-ENVIRONMENT = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
+from mallowtest import MALLOW, program
+
 
 
 def need(program, package):
@@ -19,7 +20,7 @@ def need(program, package):
 
 def run(*command, status=0, **more):
     """What a program prints."""
-    done = subprocess.run(command, capture_output=True, env=ENVIRONMENT, stdin=subprocess.DEVNULL, check=False, **more)
+    done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False, **more)
     text = done.stderr.decode(errors="replace")
     assert done.returncode == status, f"{command}: status {done.returncode}\n{text[-2000:]}"
     return done.stdout.decode("utf-8", errors="strict") if status == 0 else text
@@ -27,7 +28,7 @@ def run(*command, status=0, **more):
 
 def pprof(*arguments):
     """What `go tool pprof` says."""
-    env = dict(ENVIRONMENT, HOME=os.environ.get("HOME", "/tmp"), PPROF_BINARY_PATH="/nonexistent")
+    env = dict(os.environ, HOME=os.environ.get("HOME", "/tmp"), PPROF_BINARY_PATH="/nonexistent")
     done = subprocess.run(["go", "tool", "pprof", *arguments], capture_output=True, text=True, env=env,
                           stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == 0, done.stderr
@@ -37,8 +38,8 @@ def pprof(*arguments):
 class Recordings:
     """Recordings of the victim, and what report says of them."""
 
-    def __init__(self, mallow, victim):
-        self.mallow = mallow
+    def __init__(self):
+        victim = program("export/export-victim")
         self.folder = tempfile.TemporaryDirectory(prefix="mallow-export-")
         self.single = self.record("single", victim)
         self.forked = self.record("forked", victim, "fork")
@@ -48,16 +49,16 @@ class Recordings:
 
     def record(self, name, *program):
         path = self.path(name + ".mlw")
-        run(self.mallow, "record", "-q", "-o", path, "--", *program)
+        run(MALLOW, "record", "-q", "-o", path, "--", *program)
         return path
 
     def report(self, recording, *options):
-        return json.loads(run(self.mallow, "report", "--json", "-n", "0", *options, recording))
+        return json.loads(run(MALLOW, "report", "--json", "-n", "0", *options, recording))
 
     def export(self, recording, form, *options, output=None):
         """Path of the exported file."""
         output = output or self.path(os.path.basename(recording) + "." + form)
-        run(self.mallow, "export", "--format", form, "-o", output, *options, recording)
+        run(MALLOW, "export", "--format", form, "-o", output, *options, recording)
         return output
 
     def totals(self, recording, *options):

@@ -1,5 +1,4 @@
-"""Each format read back by a reader that is not ours, its totals those of `mallow report --json`.
-test_formats.py MALLOW VICTIM FORMAT"""
+"""Each format read back by a reader that is not ours, its totals those of `mallow report --json`."""
 import csv
 import json
 import os
@@ -10,10 +9,11 @@ import subprocess
 import sys
 import unittest
 
+from mallowtest import MALLOW, program
 import readers
 from readers import need, pprof, run
 
-MALLOW, VICTIM, FORMAT = sys.argv[1:4]
+VICTIM, FORMAT = program("export/export-victim"), sys.argv[1]
 BY = {"peak": "sites_peak_bytes", "end": "sites_end_live_bytes", "allocated": "sites_allocated_bytes",
       "temporary": "sites_temporary", "calls": "sites_calls"}
 made = None
@@ -21,7 +21,7 @@ made = None
 
 def setUpModule():
     global made
-    made = readers.Recordings(MALLOW, VICTIM)
+    made = readers.Recordings()
 
 
 def tearDownModule():
@@ -123,7 +123,7 @@ def npm_environment(test, package):
     if not os.path.exists(os.path.join(modules, package)):
         test.skipTest(f"the npm packages of tests/export/package.json are not in {modules}: "
                       "scripts/readers fetches them")
-    return dict(readers.ENVIRONMENT, NODE_PATH=modules)
+    return dict(os.environ, NODE_PATH=modules)
 
 
 class Speedscope(unittest.TestCase):

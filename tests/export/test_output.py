@@ -1,5 +1,4 @@
-"""Where an export goes: onto a full disk, and after a death in the middle.
-test_output.py MALLOW VICTIM NO_UNNAMED"""
+"""Where an export goes: onto a full disk, and after a death in the middle."""
 import itertools
 import os
 import resource
@@ -10,9 +9,10 @@ import sys
 import tempfile
 import unittest
 
+from mallowtest import MALLOW, Test, program
 import readers
 
-MALLOW, VICTIM, NO_UNNAMED = sys.argv[1:4]
+VICTIM, NO_UNNAMED = program("export/export-victim"), program("export/libno_unnamed.so")
 FORMATS = ("pprof", "folded", "speedscope", "heaptrack", "ctf", "chrome", "massif", "sqlite", "hdf5", "series", "csv",
            "mtrace")
 LIBRARIES = {"hdf5": "h5dump", "sqlite": "sqlite3"}  # their packages have what the format needs
@@ -21,7 +21,7 @@ made = None
 
 def setUpModule():
     global made
-    made = readers.Recordings(MALLOW, VICTIM)
+    made = readers.Recordings()
 
 
 def tearDownModule():
@@ -33,7 +33,7 @@ def formats():
 
 
 def export(form, output, before=None, preload=None):
-    env = dict(readers.ENVIRONMENT, **({"LD_PRELOAD": preload} if preload else {}))
+    env = dict(os.environ, **({"LD_PRELOAD": preload} if preload else {}))
     return subprocess.run([MALLOW, "export", "--format", form, "-o", output, made.single], capture_output=True,
                           text=True, env=env, stdin=subprocess.DEVNULL, check=False, preexec_fn=before)
 
@@ -48,11 +48,11 @@ class FullDisk(unittest.TestCase):
     def setUp(self):
         if os.geteuid():
             self.skipTest("mounts need root")
-        self.at = tempfile.mkdtemp(prefix="mallow-full-")
-        self.addCleanup(os.rmdir, self.at)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", self.at], check=True)
-        self.addCleanup(subprocess.run, ["umount", self.at], check=True)
-        with open(self.at + "/fills", "wb", buffering=0) as f:
+        self.folder = tempfile.mkdtemp(prefix="mallow-full-")
+        self.addCleanup(os.rmdir, self.folder)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", self.folder], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.folder], check=True)
+        with open(self.folder + "/fills", "wb", buffering=0) as f:
             try:
                 while f.write(bytes(4096)):
                     pass
@@ -60,7 +60,7 @@ class FullDisk(unittest.TestCase):
                 pass
 
     def fails(self, form):
-        done = export(form, f"{self.at}/out")
+        done = export(form, f"{self.folder}/out")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertRegex(done.stderr, r"\Amallow export: .*(No space left on device|disk is full)")
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
@@ -70,17 +70,17 @@ class FullDisk(unittest.TestCase):
             with self.subTest(form):
                 self.fails(form)
                 if form == "ctf":  # a directory, made as it goes
-                    shutil.rmtree(f"{self.at}/out")
-                self.assertEqual(os.listdir(self.at), ["fills"])
+                    shutil.rmtree(f"{self.folder}/out")
+                self.assertEqual(os.listdir(self.folder), ["fills"])
 
     def test_a_disk_that_becomes_full(self):
         """The libraries have files open that they cannot finish."""
         for pages in (1, 2, 4, 8, 12):
-            os.truncate(self.at + "/fills", 65536 - 4096 * pages)
+            os.truncate(self.folder + "/fills", 65536 - 4096 * pages)
             for form in set(LIBRARIES) & set(formats()):
                 with self.subTest(form, pages=pages):
                     self.fails(form)
-                    self.assertEqual(os.listdir(self.at), ["fills"])
+                    self.assertEqual(os.listdir(self.folder), ["fills"])
 
     def test_the_device_that_is_full(self):
         """Text of one buffer fails where the file is closed, more of it before, in another thread."""
@@ -94,24 +94,19 @@ class FullDisk(unittest.TestCase):
             for recording, (arguments, out) in itertools.product((made.single, larger), ways):
                 with self.subTest(form, recording=recording, arguments=arguments):
                     done = subprocess.run([MALLOW, "export", "--format", form, *arguments, recording], stdout=out,
-                                          stderr=subprocess.PIPE, text=True, env=readers.ENVIRONMENT, check=False)
+                                          stderr=subprocess.PIPE, text=True, env=os.environ, check=False)
                     self.assertEqual(done.returncode, 1, done.stderr)
                     self.assertIn("No space left on device", done.stderr)
 
 
-class Killed(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="mallow-killed-")
-        self.addCleanup(folder.cleanup)
-        self.at = folder.name
-
+class Killed(Test):
     def test_leaves_nothing(self):
         for form in formats():
             if form == "ctf":
                 continue
             with self.subTest(form):
-                self.assertEqual(export(form, f"{self.at}/out", few_bytes).returncode, -signal.SIGXFSZ)
-                self.assertEqual(os.listdir(self.at), [])
+                self.assertEqual(export(form, f"{self.folder}/out", few_bytes).returncode, -signal.SIGXFSZ)
+                self.assertEqual(os.listdir(self.folder), [])
 
     def test_without_unnamed_files_the_next_takes_it_away(self):
         for form in formats():
@@ -120,25 +115,21 @@ class Killed(unittest.TestCase):
             with self.subTest(form):
                 names = []
                 for _ in range(2):
-                    done = export(form, f"{self.at}/out", few_bytes, preload=NO_UNNAMED)
+                    done = export(form, f"{self.folder}/out", few_bytes, preload=NO_UNNAMED)
                     self.assertEqual(done.returncode, -signal.SIGXFSZ)
-                    names.append(os.listdir(self.at))
+                    names.append(os.listdir(self.folder))
                     self.assertEqual(len(names[-1]), 1)
                     self.assertRegex(names[-1][0], r"\Aout\.writing-[0-9a-f]{16}\Z")
                 self.assertNotEqual(*names)
                 # names of somebody's own are left alone
                 mine = ("out.writing-", "out.writing-0123456789abcde", "other.writing-0123456789abcdef")
                 for name in mine:
-                    with open(f"{self.at}/{name}", "wb"):
+                    with open(f"{self.folder}/{name}", "wb"):
                         pass
-                os.mkdir(f"{self.at}/out.writing-0123456789abcdef")
-                done = export(form, f"{self.at}/out", preload=NO_UNNAMED)
+                os.mkdir(f"{self.folder}/out.writing-0123456789abcdef")
+                done = export(form, f"{self.folder}/out", preload=NO_UNNAMED)
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertEqual(sorted(os.listdir(self.at)), sorted((*mine, "out", "out.writing-0123456789abcdef")))
-                os.rmdir(f"{self.at}/out.writing-0123456789abcdef")
+                self.assertEqual(sorted(os.listdir(self.folder)), sorted((*mine, "out", "out.writing-0123456789abcdef")))
+                os.rmdir(f"{self.folder}/out.writing-0123456789abcdef")
                 for name in (*mine, "out"):
-                    os.remove(f"{self.at}/{name}")
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0]])
+                    os.remove(f"{self.folder}/{name}")

@@ -1,14 +1,14 @@
-"""The writer of pprof's format, read back by Go's pprof. test_pprof_writer.py WRITE_PPROF"""
+"""The writer of pprof's format, read back by Go's pprof."""
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import unittest
 
+from mallowtest import program
 from readers import need, pprof
 
-WRITER = sys.argv[1]
+WRITER = program("export/write_pprof")
 need("go", "golang-go")
 
 
@@ -56,7 +56,3 @@ class Writer(unittest.TestCase):
         done = subprocess.run([WRITER, "/dev/full"], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertNotEqual(done.stderr, "")
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

@@ -1,6 +1,6 @@
 """`mallow fleet` on two servers of ClickHouse that share a store: every answer is that of the embedded store, which is
 the sum of `mallow report --json`; after the same load twice, and after loads that were killed. And servers that answer
-what they should not. Usage: test_clickhouse.py MALLOW VICTIM OLD_BUILD NEW_BUILD PART"""
+what they should not."""
 import http.server
 import json
 import os
@@ -15,13 +15,11 @@ import time
 import unittest
 import urllib.request
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(1, os.path.join(sys.path[0], "..", "truth"))
-import test_fleet as fleet  # noqa: E402
-from ports import free_ports  # noqa: E402
-from test_fleet import ALL, MALLOW, run  # noqa: E402
+from mallowtest import LONG, MALLOW
+import test_fleet as fleet
+from mallowtest.ports import free_ports
+from test_fleet import ALL, run
 
-LONG = bool(os.environ.get("MALLOW_LONG"))
 PROGRAM = next((p for p in ("clickhouse-server", "clickhouse") if shutil.which(p)), None)
 CONFIGURATION = """<?xml version="1.0"?>
 <yandex><logger><level>warning</level><console>1</console></logger>
@@ -447,7 +445,3 @@ class FalseServer(fleet.Case):
         self.fails("control character", "report", "--store", url, "--key-file", key, status=2)
         self.fails("does not end in the name", "report", "--store", self.url + "%27", status=2)
         self.fails("is not known", "report", "--store", "ftp://127.0.0.1/x", status=2)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])

@@ -1,6 +1,5 @@
 """`mallow fleet`: every figure of its report is the sum of those of `mallow report --json`, whatever was loaded
-how often, and whenever a load was killed. Usage:
-test_fleet.py MALLOW VICTIM OLD_BUILD NEW_BUILD PART"""
+how often, and whenever a load was killed."""
 import collections
 import json
 import os
@@ -10,12 +9,14 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 
-MALLOW, VICTIM, OLD_BUILD, NEW_BUILD = sys.argv[1:5]
+from mallowtest import MALLOW, program
+
+VICTIM = program("export/export-victim")
+OLD_BUILD, NEW_BUILD = program("fleet/fleet-service-old"), program("fleet/fleet-service-new")
 FIGURES = ["calls", "allocated_bytes", "peak_bytes", "peak_blocks", "end_live_bytes", "end_live_blocks", "temporary"]
 TOTALS = ["requested_bytes", "peak_live_bytes", "peak_live_blocks", "end_live_bytes", "end_live_blocks",
           "temporary_allocations", "events", "lost_events"]
@@ -781,7 +782,3 @@ class Hostile(Case):
         self.assertEqual([json.loads(out.stdout)[k] for k in ("failed_files", "added_processes")], [1, 1])
         self.assertIn("bad.mlw", out.stderr)
         self.check(self.report(), [self.reports[0]])
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])

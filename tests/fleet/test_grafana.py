@@ -1,16 +1,16 @@
 """Each query of the Grafana dashboard, with the variables filled in as Grafana does it, on a real store: what comes
-back is what was loaded. Usage: test_grafana.py MALLOW VICTIM OLD_BUILD NEW_BUILD DASHBOARD"""
+back is what was loaded."""
 import json
 import os
 import shutil
-import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-DASHBOARD = sys.argv.pop(5)
-import test_clickhouse as clickhouse  # noqa: E402
-import test_fleet as fleet  # noqa: E402
+from mallowtest import ROOT
+import test_clickhouse as clickhouse
+import test_fleet as fleet
+
+DASHBOARD = os.path.join(ROOT, "packaging", "grafana", "mallow-fleet.json")
 
 
 def fill(sql, services, kind, until=10**13):
@@ -71,7 +71,3 @@ class Grafana(unittest.TestCase):
             if p["type"] != "stat":
                 self.assertEqual(self.ask(fill(p["targets"][0]["rawSql"], ["none"], "all")), [], p["title"])
                 self.assertEqual(self.ask(fill(p["targets"][0]["rawSql"], services, "all", until=1)), [], p["title"])
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

@@ -1,7 +1,6 @@
 """The job files for GNU parallel, and those for Slurm on a real cluster: a controller and two nodes on this machine,
 started by the test on loopback ports. The merged result has every workload as its shard measured it, and says what one
-run of the whole corpus says, within the intervals of both.
-Usage: test_jobs.py MALLOW SOURCE_ROOT PART"""
+run of the whole corpus says, within the intervals of both."""
 import glob
 import json
 import os
@@ -14,15 +13,14 @@ import tempfile
 import time
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
-from ports import free_ports  # noqa: E402
+from mallowtest import LONG, MALLOW, ROOT
+from mallowtest.ports import free_ports
 
-MALLOW, SOURCE = sys.argv[1:3]
 OPTIONS = ["--repeat", "2", "--alloc", "glibc"]
 TWO = ["--repeat", "4", "--alloc", "glibc,jemalloc"]
 JEMALLOC = glob.glob("/usr/lib/*/libjemalloc.so.2")
 # Times are of the machine, and of what else it does: their intervals meet when it is quiet (make check-long).
-RATIOS = ["peak_rss_bytes", "fragmentation"] + (["cpu_ns"] if os.environ.get("MALLOW_LONG") else [])
+RATIOS = ["peak_rss_bytes", "fragmentation"] + (["cpu_ns"] if LONG else [])
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "sinfo", "squeue", "setpriv")
 SHARDS = 4
 CONFIGURATION = """ClusterName=mallow
@@ -111,7 +109,7 @@ class Parallel(Case):
     def start(self, *options, status=0, mallow=MALLOW):
         environment = dict(os.environ, MALLOW=mallow, HOME=self.directory)
         environment.pop("PARALLEL_SSHLOGINFILE", None)
-        p = subprocess.run([os.path.join(SOURCE, "packaging/parallel/compare-corpus"), str(SHARDS), self.out, *options],
+        p = subprocess.run([os.path.join(ROOT, "packaging/parallel/compare-corpus"), str(SHARDS), self.out, *options],
                            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.assertEqual(p.returncode, status, p.stdout + p.stderr)
         return p
@@ -136,7 +134,7 @@ class Parallel(Case):
         self.assertIn("other arguments", self.start("--repeat", "3", status=2).stderr)
 
     def test_usage(self):
-        p = subprocess.run([os.path.join(SOURCE, "packaging/parallel/compare-corpus"), "x", self.out],
+        p = subprocess.run([os.path.join(ROOT, "packaging/parallel/compare-corpus"), "x", self.out],
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.assertEqual([p.returncode, p.stderr[:5]], [2, "usage"])
 
@@ -210,7 +208,7 @@ class Slurm(Case):
 
     def test_corpus(self):
         out = os.path.join(self.directory, "out")
-        job = subprocess.run([os.path.join(SOURCE, "packaging/slurm/compare-corpus"), str(SHARDS), out, *(TWO if JEMALLOC else OPTIONS)],
+        job = subprocess.run([os.path.join(ROOT, "packaging/slurm/compare-corpus"), str(SHARDS), out, *(TWO if JEMALLOC else OPTIONS)],
                              env=self.environment, stdout=subprocess.PIPE, text=True, check=True)
         self.assertTrue(job.stdout.strip().isdigit(), job.stdout)
         merged = os.path.join(out, "merged.json")
@@ -227,7 +225,3 @@ class Slurm(Case):
         with open(os.path.join(self.directory, "slurmctld.log")) as f:
             log = f.read()
         self.assertTrue("NodeList=node1" in log and "NodeList=node2" in log, "one node had all jobs: " + log)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -1,18 +1,15 @@
 """`mallow fleet`: byte-seconds and slices of time are what `mallow dump` says of every call, added up here; limits of
-memory are those that a program was started with. Of the embedded store and, where clickhouse-server is, of a server.
-Usage: test_times.py MALLOW VICTIM OLD_BUILD NEW_BUILD"""
+memory are those that a program was started with. Of the embedded store and, where clickhouse-server is, of a server."""
 import collections
 import json
 import os
 import resource
 import sqlite3
 import sys
-import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import test_clickhouse as clickhouse  # noqa: E402
-import test_fleet as fleet  # noqa: E402
-from test_fleet import ALL, run  # noqa: E402
+import test_clickhouse as clickhouse
+import test_fleet as fleet
+from test_fleet import ALL, run
 
 SECOND = 10**9
 WIDTHS = [10**6, 10**7, 10**8, SECOND, 10 * SECOND, 60 * SECOND]
@@ -271,7 +268,3 @@ class Times(clickhouse.Both):
                     group = os.path.dirname(group)
         least = [n for n in least if n < 2**62]
         return min(least) if least else None
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])

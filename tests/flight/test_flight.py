@@ -3,18 +3,13 @@ recording of the last window, with all that is live; and the file stays as small
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
-import tempfile
-import unittest
 
-from mallowtest import MALLOW, run
-from memorygroup import MemoryGroup
-from test_record import has_ended, until
+from mallowtest import LONG, MALLOW, Test, has_ended, program, run, wait_until
+from mallowtest.memorygroup import MemoryGroup
 
-CHURN = os.environ["CHURN"]
-LONG = os.environ.get("MALLOW_LONG")
+CHURN = program("flight/churn")
 
 
 def report(path, *options):
@@ -41,11 +36,9 @@ def calls_of(path):
     return [json.loads(line) for line in p.out.splitlines()]
 
 
-class Case(unittest.TestCase):
+class Case(Test):
     def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="mallow-flight-")
-        self.addCleanup(shutil.rmtree, self.dir, True)
-        self.file = os.path.join(self.dir, "recording.mlw")
+        self.file = os.path.join(self.folder, "recording.mlw")
 
     def start(self, *options, argv, **kw):
         env = {k: v for k, v in os.environ.items() if not k.startswith("MALLOW_")}
@@ -148,7 +141,7 @@ class Ends(Case):
         p.kill()
         p.wait()
         p.stdin.close()
-        until(lambda: has_ended(program), "the program ends")
+        wait_until(lambda: has_ended(program), "the program ends")
         (process,) = report(self.file)["processes"]
         self.assertEqual(sites(process)["early"], 100)
         self.assertEqual(process["unknown_frees"], 0)
@@ -180,7 +173,7 @@ class Bounds(Case):
             p.stdin.write(b"x")
             p.stdin.flush()
             self.assertEqual(p.stdout.readline(), b"ready\n")
-            until(lambda: self.disk() < bound, f"the file is smaller than {bound}")
+            wait_until(lambda: self.disk() < bound, f"the file is smaller than {bound}")
         self.assertGreater(os.stat(self.file).st_size, least)
         p.stdin.close()
         self.assertEqual(p.wait(), 0, p.stderr.read())
@@ -239,7 +232,7 @@ class Starved(Case):
 
     def lost(self, program):
         """Of a dump, in which all that is live has its origin."""
-        out = os.path.join(self.dir, f"dump.{self.rounds}.mlw")
+        out = os.path.join(self.folder, f"dump.{self.rounds}.mlw")
         done = run([MALLOW, "control", program, "dump", out])
         self.assertEqual((done.rc, done.err), (0, b""))
         return self.check_live(out)["lost_events"]
@@ -254,7 +247,7 @@ class Starved(Case):
 
     def recovers(self, p, program):
         """Once somebody folds again, nothing more is lost."""
-        until(lambda: self.disk() < self.BOUND * 5 // 8, "the file is folded")
+        wait_until(lambda: self.disk() < self.BOUND * 5 // 8, "the file is folded")
         lost = self.lost(program)
         self.assertGreater(lost, 1000000)
         self.work(p)
@@ -279,13 +272,13 @@ class Starved(Case):
         p.send_signal(signal.SIGCONT)
         self.recovers(p, program)
 
-    def folder(self, p, program):
+    def folding(self, p, program):
         """The process that folds."""
         with open(f"/proc/{p.pid}/task/{p.pid}/children", encoding="ascii") as f:
             return next((pid for pid in map(int, f.read().split()) if pid != program), None)
 
     def stop_folder(self, p, program):
-        pid = self.folder(p, program)
+        pid = self.folding(p, program)
         if pid:
             os.kill(pid, signal.SIGSTOP)
         return pid
@@ -295,10 +288,10 @@ class Starved(Case):
         while True:
             p.send_signal(signal.SIGSTOP)
             os.waitid(os.P_PID, p.pid, os.WSTOPPED)
-            if not self.folder(p, program):
+            if not self.folding(p, program):
                 return
             p.send_signal(signal.SIGCONT)
-            until(lambda: not self.folder(p, program), "the fold has ended")
+            wait_until(lambda: not self.folding(p, program), "the fold has ended")
 
     def test_folder_sleeps(self):
         """Also where the window is a duration."""
@@ -341,7 +334,7 @@ class Dumps(Case):
             p = self.start(*options, argv=[CHURN, 2, 20000, "rest=200", "end=wait"])
             program = self.child_of(p)
             for n, pid in enumerate((program, p.pid, program)):
-                out = os.path.join(self.dir, f"dump.{n}.mlw")
+                out = os.path.join(self.folder, f"dump.{n}.mlw")
                 done = run([MALLOW, "control", pid, "dump", out])
                 self.assertEqual((done.rc, done.err), (0, b""))
                 r = report(out)
@@ -375,7 +368,7 @@ class Dumps(Case):
             program.stdin.write(b"x")
             program.stdin.flush()
             self.assertEqual(program.stdout.readline(), b"ready\n")
-            out = os.path.join(self.dir, f"attached.{n}.mlw")
+            out = os.path.join(self.folder, f"attached.{n}.mlw")
             done = run([MALLOW, "control", program.pid, "dump", out])
             self.assertEqual((done.rc, done.err), (0, b""))
             (process,) = report(out)["processes"]
@@ -393,10 +386,10 @@ class Dumps(Case):
     def test_refused(self):
         p = self.start("--last", "30ms", argv=[CHURN, 1, 1000, "end=wait"])
         program = self.child_of(p)
-        link = os.path.join(self.dir, "link.mlw")
+        link = os.path.join(self.folder, "link.mlw")
         os.symlink(self.file, link)
         for path, what in ((self.file, b"is being recorded to"), (link, b"is being recorded to"),
-                           ("/nonexistent/x.mlw", b"No such file"), (self.dir, b"")):
+                           ("/nonexistent/x.mlw", b"No such file"), (self.folder, b"")):
             done = run([MALLOW, "control", program, "dump", path])
             self.assertEqual(done.rc, 1, (path, done.err))
             self.assertIn(what, done.err)
@@ -407,14 +400,14 @@ class Dumps(Case):
         self.assertEqual(sites(report(self.file)["processes"][0])["early"], 100)
 
     def check_threshold(self, expression, group=None):
-        argv = [CHURN, "2", "2000", "end=grow", "pause=" + os.path.join(self.dir, "recording.1.mlw")]
+        argv = [CHURN, "2", "2000", "end=grow", "pause=" + os.path.join(self.folder, "recording.1.mlw")]
         p = self.start("--last", "200ms", "--dump-when", expression, argv=group.command(*argv) if group else argv)
         out = p.communicate()
         said = [l for l in out[1].splitlines() if b"rss>" in l]
         wrote = [l for l in out[1].splitlines() if b"wrote " in l]
         self.assertEqual((len(said), len(wrote)), (1, 1), out)
-        first = os.path.join(self.dir, "recording.1.mlw")
-        self.assertEqual(sorted(os.listdir(self.dir)), ["recording.1.mlw", "recording.mlw"])
+        first = os.path.join(self.folder, "recording.1.mlw")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["recording.1.mlw", "recording.mlw"])
         process = max(report(first)["processes"], key=lambda x: x["end_live_bytes"])
         end = max(report(self.file)["processes"], key=lambda x: x["end_live_bytes"])
         self.assertEqual(sites(process)["early"], 100)
@@ -446,7 +439,3 @@ class Options(Case):
             self.assertEqual(p.rc, 2, (option, text, p.err))
             self.assertIn(option.encode(), p.err)
         self.assertFalse(os.path.exists(self.file))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,16 +3,12 @@ and the blocks that were live when it began come first, with its stacks, times a
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
-import tempfile
-import unittest
 
-from mallowtest import MALLOW, run
+from mallowtest import MALLOW, Test, program, run
 
-CHURN = os.environ["CHURN"]
-REFOLD = os.environ["REFOLD"]
+CHURN = program("flight/churn")
+REFOLD = program("flight/refold")
 
 
 def events(path):
@@ -33,13 +29,9 @@ def plain(e):
     return {k: v for k, v in e.items() if k not in ("slot", "stack", "image", "time_ns")}
 
 
-class Fold(unittest.TestCase):
-    def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="mallow-flight-")
-        self.addCleanup(shutil.rmtree, self.dir, True)
-
+class Fold(Test):
     def path(self, name):
-        return os.path.join(self.dir, name)
+        return os.path.join(self.folder, name)
 
     def compare(self, argv, steps, last):
         """A thread that got no processor until the end has its first rows at the end of the file: until then
@@ -106,7 +98,3 @@ class Fold(unittest.TestCase):
         _, part = self.compare([CHURN, 2, 10000, "mark=100"], 6, 30)
         (only,) = part.values()
         self.assertTrue([e for e in only if e["kind"] == "mark"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,24 +3,17 @@ import json
 import os
 import select
 import subprocess
-import tempfile
 import time
-import unittest
 
-MALLOW = os.environ["MALLOW"]
-TOOLS = os.environ["HEAP_TOOLS"]  # the folder of the victims
+from mallowtest import MALLOW, Test, program
+
 
 
 def tool(name):
-    return os.path.join(TOOLS, name)
+    return program("heap/" + name)
 
 
-class HeapTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class HeapTest(Test):
     def start(self, *command, **kwargs):
         """A victim; its line that begins with "ready" is in .line."""
         p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=self.folder, **kwargs)

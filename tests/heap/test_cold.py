@@ -4,9 +4,9 @@ import os
 import signal
 import subprocess
 import time
-import unittest
 
-from heaptest import MALLOW, HeapTest, tool
+from mallowtest import MALLOW
+from heaptest import HeapTest, tool
 
 COLD, HOT, BYTES = 200, 100, (64 << 10) + 8  # usable bytes
 NEITHER = "cannot see what process"
@@ -179,7 +179,3 @@ class Cold(HeapTest):
         self.heap("--cold", "1s", "--leaks", victim.pid, status=2)
         self.heap("--cold", "1s", "--by", "size", victim.pid, status=2)
         self.heap("--diff", "--cold", "1s", saved, saved, status=2)
-
-
-if __name__ == "__main__":
-    unittest.main()

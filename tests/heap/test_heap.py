@@ -14,7 +14,8 @@ import time
 import unittest
 import zlib
 
-from heaptest import MALLOW, HeapTest, tool
+from mallowtest import MALLOW, SANITIZED
+from heaptest import HeapTest, tool
 
 RING, CHAIN = 3 * 200, 1000 + 104  # usable bytes
 EPOLL_WAIT = 232  # of x86-64
@@ -233,7 +234,7 @@ class Peak(HeapTest):
 
 class Types(HeapTest):
     def check(self, program):
-        p = self.start(tool(program))
+        p = self.start(program if os.path.isabs(program) else tool(program))
         document = self.heap_json(p.pid)
         types = {t["type"]: (t["blocks"], t["bytes"]) for t in document["types"]}
         self.assertEqual(types["zoo::Bird"][0], 1000)
@@ -404,7 +405,7 @@ class Recorded(HeapTest):
 
     def recorded(self, lists, env=None):
         self.recording = os.path.join(self.folder, "r.mlw")
-        mallow = self.start(os.environ["MALLOW"], "record", "-o", self.recording, "--", tool("victim_leaks"), lists,
+        mallow = self.start(MALLOW, "record", "-o", self.recording, "--", tool("victim_leaks"), lists,
                             env=dict(os.environ, **env or {}))
         with open(f"/proc/{mallow.pid}/task/{mallow.pid}/children", encoding="ascii") as f:
             pid = int(f.read().split()[0])
@@ -438,7 +439,7 @@ class Recorded(HeapTest):
         self.assertRegex(text, r"leak \(victim_leaks\.c:\d+\) <- main")
 
     def control(self, *args, status=0):
-        p = subprocess.run([os.environ["MALLOW"], "control", *map(str, args)], capture_output=True, text=True, cwd=self.folder,
+        p = subprocess.run([MALLOW, "control", *map(str, args)], capture_output=True, text=True, cwd=self.folder,
                            timeout=600, check=False)
         self.assertEqual(p.returncode, status, p.stderr)
         return p.stderr
@@ -455,7 +456,7 @@ class Recorded(HeapTest):
             self.assertRegex(self.control(pid, *args, status=2), r"\Amallow control: [^\n]+\n\Z")
 
     def test_another_allocator(self):
-        pid = self.recorded("40", {"LD_PRELOAD": os.path.join(os.environ["HEAP_TOOLS"], "libother_malloc.so")})
+        pid = self.recorded("40", {"LD_PRELOAD": tool("libother_malloc.so")})
         self.assertIn("--recording", self.heap(pid, status=1).stderr)
         document = self.heap_json("--recording", self.recording, pid)
         self.assertTrue(document["verified"], document.get("reason"))
@@ -561,14 +562,14 @@ class Saved(HeapTest):
 class Cost(HeapTest):
     def peak(self, target):
         """The peak resident size of `mallow heap`, in bytes, and what it said."""
-        with subprocess.Popen([os.environ["MALLOW"], "heap", "--json", str(target)], stdout=subprocess.PIPE) as p:
+        with subprocess.Popen([MALLOW, "heap", "--json", str(target)], stdout=subprocess.PIPE) as p:
             said = p.stdout.read()
             _, status, usage = os.wait4(p.pid, 0)
             p.returncode = os.waitstatus_to_exitcode(status)
         self.assertEqual(p.returncode, 0)
         return usage.ru_maxrss * 1024, json.loads(said)
 
-    @unittest.skipIf(os.environ.get("SANITIZE", "none") != "none", "sanitizers need memory of their own")
+    @unittest.skipIf(SANITIZED, "sanitizers need memory of their own")
     def test_memory(self):
         """At most 100 bytes a block."""
         few, _ = self.peak(self.start(tool("victim_leaks"), "1").pid)
@@ -756,7 +757,3 @@ sys.stdin.read()
         self.assertIn("NOT VERIFIED", self.heap(p.pid).stdout)
         out = self.heap("--fail-above", "unreachable=1G", p.pid, status=3)
         self.assertRegex(out.stderr, r"(?m)^mallow heap: unreachable: not known whether it is more than 1\.0 GB: ")
-
-
-if __name__ == "__main__":
-    unittest.main()

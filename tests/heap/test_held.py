@@ -8,11 +8,10 @@ import shutil
 import subprocess
 import sys
 import time
-import unittest
 
+from mallowtest import LONG
 from heaptest import HeapTest, tool
 
-LONG = os.environ.get("MALLOW_LONG") == "1"
 COPIES = 20
 WAYS = ("plain", "lists", "cycles", "containers", "interior", "threads", "registers", "library", "mapping",
         "shared-mapping", "hidden")
@@ -114,7 +113,3 @@ class Clean(HeapTest):
         if not looked:
             self.skipTest("what a process waits for cannot be seen here")
         self.assertGreaterEqual(looked, 8)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,9 +5,9 @@ import json
 import os
 import random
 import subprocess
-import unittest
 
-from heaptest import MALLOW, HeapTest, tool
+from mallowtest import MALLOW
+from heaptest import HeapTest, tool
 from test_versions import PF_W, PT_LOAD, Core
 from test_walk import Cores
 
@@ -105,6 +105,3 @@ class OddCores(Cores):
 
 
 del Cores  # its tests are of their own file
-
-if __name__ == "__main__":
-    unittest.main()

@@ -12,9 +12,9 @@ import subprocess
 import time
 import unittest
 
+from mallowtest import LONG
 from heaptest import HeapTest
 
-LONG = os.environ.get("MALLOW_LONG") == "1"
 GDB = ["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-iex", "set auto-load off"]
 PYTHON = "/usr/bin/python3"
 THREADS = """
@@ -187,7 +187,3 @@ class Ends(HeapTest):
         self.assertGreaterEqual(looked, 2)
         self.assertGreaterEqual(by_both, (10 if LONG else 2) if library else 0)
         self.assertGreater(found, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

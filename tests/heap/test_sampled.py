@@ -7,7 +7,9 @@ import signal
 import subprocess
 import unittest
 
-MALLOW, VICTIM, LIBRARY = (os.environ[n] for n in ("MALLOW", "SAMPLED", "WATCH_LIBRARY"))
+from mallowtest import MALLOW, WATCH_LIBRARY, program
+
+VICTIM = program("heap/victim_sampled")
 
 
 class Sampled(unittest.TestCase):
@@ -54,7 +56,7 @@ class Sampled(unittest.TestCase):
         self.assertRegex(text, r"estimated +retained +sampled +leaked +blocks +call site, ages\n(.*\n)*.*leaks_here")
 
     def test_preloaded(self):
-        p = self.start(LD_PRELOAD=LIBRARY, MALLOW_WATCH_PERIOD="16K", MALLOW_WATCH_SEED="7")
+        p = self.start(LD_PRELOAD=WATCH_LIBRARY, MALLOW_WATCH_PERIOD="16K", MALLOW_WATCH_SEED="7")
         self.go(p)
         self.check(p)
 
@@ -79,7 +81,3 @@ class Sampled(unittest.TestCase):
         done = subprocess.run([MALLOW, "heap", "--by", "site", str(p.pid)], capture_output=True, text=True, timeout=600)
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
         self.assertIn("--by site needs --recording, or a process that is sampled", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -9,7 +9,6 @@ import json
 import lzma
 import os
 import struct
-import unittest
 
 from test_walk import Checked
 
@@ -107,7 +106,3 @@ class Versions(Checked):
                 self.assertNotIn('"unreachable_blocks"', done.stdout)
                 tried += 1
         self.assertGreater(tried, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -7,15 +7,13 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
-from heaptest import HeapTest, tool  # noqa: E402
-from hugepages import huge_pages  # noqa: E402
-from libcfacts import STATIC_OWN  # noqa: E402
+from mallowtest import LONG, MALLOW
+from heaptest import HeapTest, tool
+from mallowtest.hugepages import huge_pages
+from mallowtest.libcfacts import STATIC_OWN
 
-LONG = os.environ.get("MALLOW_LONG") == "1"
 
 
 class Checked(HeapTest):
@@ -210,7 +208,7 @@ class Cores(Checked):
         whole = os.path.getsize(core)
         for share in (0.999, 0.9, 0.5, 0.1, 0.001):
             os.truncate(core, int(whole * share))
-            p = subprocess.run([os.environ["MALLOW"], "heap", "--json", core], capture_output=True, text=True, check=False)
+            p = subprocess.run([MALLOW, "heap", "--json", core], capture_output=True, text=True, check=False)
             self.assertIn(p.returncode, (0, 1))
             if p.returncode == 0:
                 self.assertIn('"note":"the core file is cut off', p.stdout)
@@ -220,7 +218,3 @@ class Cores(Checked):
     def test_a_core_without_memory(self):
         core = self.kernel_core(tool("victim_leaks"), "3", coredump_filter=0)
         self.assertRegex(self.heap(core, status=1).stderr, "leaves out memory .* set bit 0 of /proc/PID/coredump_filter")
-
-
-if __name__ == "__main__":
-    unittest.main()

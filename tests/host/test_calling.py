@@ -5,9 +5,9 @@ import re
 import subprocess
 import unittest.mock
 
-from mallowtest import Case, MALLOW, main, run, victim
+from mallowtest import MALLOW, WATCH_LIBRARY, Case, run, victim
 
-ARENAS = os.path.join(os.path.dirname(os.path.abspath(os.environ["WATCH_LIBRARY"])), "libmallow-arenas.so")
+ARENAS = os.path.join(os.path.dirname(WATCH_LIBRARY), "libmallow-arenas.so")
 TOOLS = [["record"], ["watch", "--period", "1K"], ["watch", "--guard", "all", "--period", "1K"], ["arenas"]]
 
 
@@ -146,7 +146,3 @@ class Asks(Attached):
     def test_attached(self):
         for mode in ("complains", "errnos", "keeps-back", "asks-glibc", "asks-kernel"):
             self.as_alone_attached([victim("odd"), mode])
-
-
-if __name__ == "__main__":
-    main()

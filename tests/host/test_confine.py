@@ -2,7 +2,7 @@
 import os
 import unittest
 
-from mallowtest import Case, LIBRARY, main, run, victim
+from mallowtest import LIBRARY, Case, run, victim
 
 
 class Confine(Case):
@@ -28,7 +28,7 @@ class Confine(Case):
         """Without the command beside it, whatever is recorded: untouched."""
         argv = [victim("confine"), *argv]
         plain = run(argv)
-        file = os.path.join(self.dir, "alone.mlw")
+        file = os.path.join(self.folder, "alone.mlw")
         r = run(argv, env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": file})
         self.assertEqual((r.out, r.rc, r.own_err()), (plain.out, plain.rc, plain.err), r.err)
 
@@ -73,7 +73,7 @@ class Confine(Case):
 
     @unittest.skipUnless(os.geteuid() == 0, "SKIPPED, LOUDLY: chroot needs root")
     def test_chroot(self):
-        empty = os.path.join(self.dir, "empty")
+        empty = os.path.join(self.folder, "empty")
         os.mkdir(empty)
         doc = self.confined("chroot", empty)
         self.assertEqual(sorted(self.sized(p, 30) for p in doc["processes"]), [0, 77])
@@ -81,14 +81,14 @@ class Confine(Case):
 
     def test_chdir_with_a_relative_output(self):
         plain = run([victim("confine"), "chdir"])
-        r = self.record([victim("confine"), "chdir"], file="relative.mlw", cwd=self.dir)
+        r = self.record([victim("confine"), "chdir"], file="relative.mlw", cwd=self.folder)
         self.assertEqual((r.out, r.rc), (plain.out, plain.status), r.err)
-        p = self.process(self.report(os.path.join(self.dir, "relative.mlw")), "confine")
+        p = self.process(self.report(os.path.join(self.folder, "relative.mlw")), "confine")
         self.assertEqual(self.sized(p, 20), 30000)
 
     @unittest.skipUnless(os.geteuid() == 0, "SKIPPED, LOUDLY: changing the user needs root")
     def test_change_of_user(self):
-        os.chmod(self.dir, 0o700)
+        os.chmod(self.folder, 0o700)
         doc = self.confined("nobody")
         self.assertEqual(sorted(self.sized(p, 30) for p in doc["processes"]), [0, 77])
         self.alone("nobody")
@@ -111,7 +111,3 @@ class Confine(Case):
         r = self.record([victim("confine"), "space"])
         self.assertEqual((r.out, r.rc), (plain.out, plain.status), r.err)
         self.report()
-
-
-if __name__ == "__main__":
-    main()

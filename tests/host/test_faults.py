@@ -8,14 +8,12 @@ import glob
 import os
 import shutil
 import struct
-import unittest
 
-from mallowtest import Case, MALLOW, VICTIMS, main, run, victim
+from mallowtest import LONG, MALLOW, VICTIMS, Case, program, run, victim
 
-FAULTS = os.path.abspath(os.environ.get("FAULTS", "build/tests/host/libmallow-record-faults.so"))
+FAULTS = program("host/libmallow-record-faults.so")
 # Every combination, and no steps: `make check-long`. Else half of the combinations, and N grows in steps, which
 # become longer after so many calls (they are then mostly the same ones, repeated).
-LONG = bool(os.environ.get("MALLOW_LONG"))
 EACH, STEP = (1000, 1) if LONG else (30, 3)
 SYS_MPROTECT = 10
 COMBINATIONS = ([(False, ""), (True, ""), (False, "+"), (True, "+")] if LONG else
@@ -27,11 +25,11 @@ class Faults(Case):
 
     def setUp(self):
         super().setUp()
-        os.mkdir(os.path.join(self.dir, "lib"))
-        self.mallow = os.path.join(self.dir, "mallow")
+        os.mkdir(os.path.join(self.folder, "lib"))
+        self.mallow = os.path.join(self.folder, "mallow")
         shutil.copy2(MALLOW, self.mallow)
-        os.symlink(FAULTS, os.path.join(self.dir, "lib", "libmallow-record.so"))
-        self.log = os.path.join(self.dir, "faults")
+        os.symlink(FAULTS, os.path.join(self.folder, "lib", "libmallow-record.so"))
+        self.log = os.path.join(self.folder, "faults")
 
     def once(self, argv, plain, fault, by_hand):
         if os.path.exists(self.file):
@@ -140,7 +138,3 @@ class Faults(Case):
 
     def test_confined(self):
         self.sweep("confine", "only")
-
-
-if __name__ == "__main__":
-    main()

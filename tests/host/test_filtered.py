@@ -2,11 +2,11 @@
 the three libraries: output and status are as alone, whatever the program does with memory afterwards."""
 import json
 import os
-import unittest
 
-from mallowtest import Case, LIBRARY, MALLOW, main, run, victim
+from mallowtest import LIBRARY, LONG, MALLOW, WATCH_LIBRARY, Case, run, victim
+from mallowtest.segment import Segment
 
-WATCH = os.path.abspath(os.environ.get("WATCH_LIBRARY", "build/lib/libmallow-watch.so"))
+WATCH = WATCH_LIBRARY
 ARENAS = os.path.join(os.path.dirname(WATCH), "libmallow-arenas.so")
 ALL = {"MALLOW_WATCH_GUARD": "all", "MALLOW_WATCH_PERIOD": "1K"}
 # What a filter lets through, and what the program does then. Where memory that was released before is all
@@ -14,7 +14,7 @@ ALL = {"MALLOW_WATCH_GUARD": "all", "MALLOW_WATCH_PERIOD": "1K"}
 KILLING = [("ours", "all"), ("only", "all"), ("only", "sizes"), ("listed", "all"), ("later", "sizes"), ("threads", "sizes"),
            ("mprotect", "sizes"), ("refused", "sizes"), ("strict", "few"), ("starved", "few")]
 # `all` with every block guarded takes seconds. One filter of each kind does it here, another dies of errors below.
-GUARDED = KILLING if os.environ.get("MALLOW_LONG") else \
+GUARDED = KILLING if LONG else \
     [(name, "sizes" if name in ("ours", "only") else work) for name, work in KILLING]
 
 
@@ -23,7 +23,7 @@ class Filtered(Case):
 
     def setUp(self):
         super().setUp()
-        self.session = os.path.join(self.dir, f"mallow-watch-session-{os.getpid()}-test")
+        self.session = os.path.join(self.folder, f"mallow-watch-session-{os.getpid()}-test")
         os.mkdir(self.session, 0o700)
 
     def argv(self, *argv):
@@ -58,7 +58,7 @@ class Filtered(Case):
 
     def test_record_alone(self):
         for i, argv in enumerate(KILLING):
-            self.untouched_by({"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": os.path.join(self.dir, f"{i}.mlw")}, [argv])
+            self.untouched_by({"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": os.path.join(self.folder, f"{i}.mlw")}, [argv])
 
     def test_record(self):
         for argv in KILLING:
@@ -72,13 +72,13 @@ class Filtered(Case):
             with self.subTest(argv=argv):
                 plain = self.alone(*argv)
                 r = run([MALLOW, "probe", "arenas", "--source", "preload", "--json", "-o",
-                         os.path.join(self.dir, "arenas.json"), "--", *self.argv(*argv)])
+                         os.path.join(self.folder, "arenas.json"), "--", *self.argv(*argv)])
                 self.assertEqual((r.out, r.rc, r.own_err()), (plain.out, plain.status, plain.err), r.err)
 
     def test_exec(self):
         """Under the filter of before, of which the next image is told by its environment."""
         for env in ({"LD_PRELOAD": WATCH, "MALLOW_WATCH_SESSION": self.session}, {"LD_PRELOAD": LIBRARY,
-                    "MALLOW_OUTPUT": os.path.join(self.dir, "exec.mlw")}):
+                    "MALLOW_OUTPUT": os.path.join(self.folder, "exec.mlw")}):
             with self.subTest(env=env):
                 r = run(self.argv("exec-kill", "exec"), env=env)
                 self.assertEqual((r.rc, r.out, r.own_err()), (0, b"before\ndone\n", b""), r.err)
@@ -86,15 +86,15 @@ class Filtered(Case):
     def test_programs_that_it_starts(self):
         """By every way, with the environment as it is and as it was: they begin under the filter."""
         for env in ({"LD_PRELOAD": WATCH, "MALLOW_WATCH_SESSION": self.session}, {"LD_PRELOAD": LIBRARY,
-                    "MALLOW_OUTPUT": os.path.join(self.dir, "some.mlw")}, {"LD_PRELOAD": ARENAS}):
+                    "MALLOW_OUTPUT": os.path.join(self.folder, "some.mlw")}, {"LD_PRELOAD": ARENAS}):
             self.untouched_by(env, [("some", "shell")])
-        for command in (["record", "-o", os.path.join(self.dir, "shells.mlw")], ["watch", "--guard", "all"]):
+        for command in (["record", "-o", os.path.join(self.folder, "shells.mlw")], ["watch", "--guard", "all"]):
             r = run([MALLOW, *command, "--", *self.argv("some", "shell")])
             self.assertEqual((r.rc, r.out), (0, b"done\n"), r.err)
 
     def test_the_recorder_writes_what_it_may(self):
         """Alone, under a filter that lets through what mallow-record(1) lists: nothing is lost."""
-        file = os.path.join(self.dir, "listed.mlw")
+        file = os.path.join(self.folder, "listed.mlw")
         r = run(self.argv("listed", "sizes"), env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": file})
         self.assertEqual((r.rc, r.out), (0, b"done\n"), r.err)
         doc = json.loads(run([MALLOW, "report", "--json", file]).out)
@@ -102,9 +102,6 @@ class Filtered(Case):
 
     def test_a_question_changes_nothing(self):
         """libseccomp asks for what the kernel refuses: guards and samples stay as they are."""
-        import sys
-        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "watchlib"))
-        from segment import Segment
         r = run(self.argv("asks", "sizes"), env={"LD_PRELOAD": WATCH, "MALLOW_WATCH_SESSION": self.session, **ALL})
         self.assertEqual((r.rc, r.out), (0, b"done\n"), r.err)
         [name] = os.listdir(self.session)
@@ -113,9 +110,6 @@ class Filtered(Case):
 
     def test_samples_after_the_filter(self):
         """Smaller classes were made ready: they go on being sampled."""
-        import sys
-        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "watchlib"))
-        from segment import Segment
         totals = []
         for how in ("none", "only"):
             r = run(self.argv(how, "sizes"), env={"LD_PRELOAD": WATCH, "MALLOW_WATCH_SESSION": self.session,
@@ -126,7 +120,3 @@ class Filtered(Case):
             totals.append(Segment(path).counters)
             os.unlink(path)
         self.assertGreater(totals[1]["samples"], totals[0]["samples"] / 2, totals)
-
-
-if __name__ == "__main__":
-    main()

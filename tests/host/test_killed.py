@@ -2,7 +2,6 @@
 
 MALLOW_KILLS says how often, for each of the three kinds of program (default 8); `make check-long` and
 a release use 200."""
-import json
 import mmap
 import os
 import random
@@ -10,9 +9,8 @@ import signal
 import struct
 import subprocess
 import time
-import unittest
 
-from mallowtest import Case, LIBRARY, MALLOW, main, run, victim
+from mallowtest import LIBRARY, MALLOW, Case, victim
 
 KILLS = int(os.environ.get("MALLOW_KILLS", "8"))
 SEED = int(os.environ.get("MALLOW_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 30)
@@ -20,7 +18,7 @@ SEED = int(os.environ.get("MALLOW_SEED", "0")) or random.SystemRandom().randrang
 
 class Killed(Case):
     def one(self, threads, delay, by_hand=False):
-        counts = os.path.join(self.dir, "counts")
+        counts = os.path.join(self.folder, "counts")
         with open(counts, "wb") as f:
             f.write(bytes(4096))
         if os.path.exists(self.file):
@@ -75,7 +73,3 @@ class Killed(Case):
 
     def test_without_parent(self):
         self.several(1, by_hand=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,13 +1,11 @@
 """Threads that outlive the main thread (tests/victims/leader.c) have stacks like others."""
 import os
-import sys
 
-from mallowtest import Case, main, run, victim
+from mallowtest import WATCH_LIBRARY, Case, run, victim
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "watchlib"))
-from segment import Segment  # noqa: E402
+from mallowtest.segment import Segment
 
-WATCH = os.path.abspath(os.environ.get("WATCH_LIBRARY", "build/lib/libmallow-watch.so"))
+WATCH = WATCH_LIBRARY
 TRUNCATED = 2  # enum mlw_watch_stack_flags
 CALLER = 4
 
@@ -23,7 +21,7 @@ class Leader(Case):
         self.assertEqual(calls, 1000)
 
     def test_watch(self):
-        session = os.path.join(self.dir, f"mallow-watch-session-{os.getpid()}-test")
+        session = os.path.join(self.folder, f"mallow-watch-session-{os.getpid()}-test")
         os.mkdir(session, 0o700)
         r = run([victim("leader")], env={"LD_PRELOAD": WATCH, "MALLOW_WATCH_SESSION": session,
                                          "MALLOW_WATCH_PERIOD": "1"})
@@ -36,7 +34,3 @@ class Leader(Case):
             stack = s.site(x["site"])["stack"]
             self.assertFalse(stack["flags"] & (TRUNCATED | CALLER), stack)
             self.assertGreaterEqual(len(stack["frames"]), 3, stack)
-
-
-if __name__ == "__main__":
-    main()

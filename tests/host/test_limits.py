@@ -3,9 +3,8 @@ status are what they are without mallow."""
 import os
 import resource
 import subprocess
-import unittest
 
-from mallowtest import Case, LIBRARY, MALLOW, main, run, victim
+from mallowtest import LIBRARY, MALLOW, Case, run, victim
 
 
 def limited(what, value):
@@ -23,7 +22,7 @@ class Limits(Case):
                 check([victim(argv[0]), *argv[1:]])
 
     def small_disk(self):
-        disk = os.path.join(self.dir, "disk")
+        disk = os.path.join(self.folder, "disk")
         os.mkdir(disk)
         r = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "none", disk], capture_output=True)
         if r.returncode:
@@ -110,7 +109,7 @@ class Limits(Case):
 
     def test_program_that_meets_the_limit_itself(self):
         """SIGXFSZ that the program earns is the program's; none may come from us."""
-        shell = ["/bin/sh", "-c", f"ulimit -f 100; head -c 300000 /dev/zero > {self.dir}/big; echo $?"]
+        shell = ["/bin/sh", "-c", f"ulimit -f 100; head -c 300000 /dev/zero > {self.folder}/big; echo $?"]
         plain = run(shell)
         r = self.record(shell)
         self.assertEqual((r.out, r.rc), (plain.out, plain.status))
@@ -143,8 +142,8 @@ class Limits(Case):
             self.assertEqual((r.out, r.rc), (plain.out, plain.status), (n, r.err))
 
     def test_output_that_cannot_be_written_is_refused_before_the_program_runs(self):
-        marker = os.path.join(self.dir, "ran")
-        for bad in ("/proc/nonexistent/x.mlw", os.path.join(self.dir, "no", "folder", "x.mlw"), self.dir):
+        marker = os.path.join(self.folder, "ran")
+        for bad in ("/proc/nonexistent/x.mlw", os.path.join(self.folder, "no", "folder", "x.mlw"), self.folder):
             r = run([MALLOW, "record", "-o", bad, "--", "/usr/bin/touch", marker])
             self.assertEqual(r.rc, 125, (bad, r.err))
             self.assertTrue(r.err.startswith(b"mallow"), r.err)
@@ -152,11 +151,7 @@ class Limits(Case):
 
     def test_no_program(self):
         self.assertEqual(run([MALLOW, "record", "-o", self.file, "--", "/nonexistent/x"]).rc, 127)
-        plain = os.path.join(self.dir, "plain.txt")
+        plain = os.path.join(self.folder, "plain.txt")
         with open(plain, "w") as f:
             f.write("not a program\n")
         self.assertEqual(run([MALLOW, "record", "-o", self.file, "--", plain]).rc, 126)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,9 +5,9 @@ import os
 import shutil
 import signal
 
-from mallowtest import Case, MALLOW, main, run, victim, VICTIMS
+from mallowtest import MALLOW, VICTIMS, Case, program, run, victim
 
-RECORD, WATCH, ARENAS = (os.environ["LISTED_" + name] for name in ("RECORD", "WATCH", "ARENAS"))
+RECORD, WATCH, ARENAS = (program(f"host/libmallow-{name}-listed.so") for name in ("record", "watch", "arenas"))
 PROGRAMS = [["api", "counts"], ["threads", "waves", "3", "6"], ["process", "fork"], ["process", "fork-exec"],
             ["process", "spawn"], ["process", "brood", "3"], ["dl", VICTIMS, "3"], ["signals", "recursion", "300"],
             ["ends", "quick_exit"], ["ends", "abort"], ["ends", "thread"], ["confine", "only"], ["confine", "eperm"],
@@ -18,18 +18,18 @@ PROGRAMS = [["api", "counts"], ["threads", "waves", "3", "6"], ["process", "fork
 class Listed(Case):
     def setUp(self):
         super().setUp()
-        os.mkdir(os.path.join(self.dir, "lib"))
-        os.symlink(ARENAS, os.path.join(self.dir, "lib", "libmallow-arenas.so"))
-        shutil.copy2(MALLOW, os.path.join(self.dir, "mallow"))
+        os.mkdir(os.path.join(self.folder, "lib"))
+        os.symlink(ARENAS, os.path.join(self.folder, "lib", "libmallow-arenas.so"))
+        shutil.copy2(MALLOW, os.path.join(self.folder, "mallow"))
 
     def libraries(self):
         """Name, the command before the program, the environment."""
-        session = os.path.join(self.dir, f"mallow-watch-session-{os.getpid()}-test")
+        session = os.path.join(self.folder, f"mallow-watch-session-{os.getpid()}-test")
         os.makedirs(session, 0o700, exist_ok=True)
         watch = {"LD_PRELOAD": WATCH, "MALLOW_WATCH_SESSION": session}
-        probe = [os.path.join(self.dir, "mallow"), "probe", "arenas", "--source", "preload", "-o",
-                 os.path.join(self.dir, "arenas"), "--"]
-        return [("record", [], {"LD_PRELOAD": RECORD, "MALLOW_OUTPUT": os.path.join(self.dir, "%p.mlw")}),
+        probe = [os.path.join(self.folder, "mallow"), "probe", "arenas", "--source", "preload", "-o",
+                 os.path.join(self.folder, "arenas"), "--"]
+        return [("record", [], {"LD_PRELOAD": RECORD, "MALLOW_OUTPUT": os.path.join(self.folder, "%p.mlw")}),
                 ("watch", [], watch), ("watch, left", [], {"LD_PRELOAD": WATCH}),
                 ("watch --guard all", [], {**watch, "MALLOW_WATCH_GUARD": "all", "MALLOW_WATCH_PERIOD": "1K"}),
                 ("arenas", probe, {})]
@@ -52,7 +52,3 @@ class Listed(Case):
                     argv = [*command, victim("filtered"), how, work, victim("plug_a.so")]
                     self.assertEqual(run(argv, env=env).status, 0)
                     self.assertEqual(run(argv, env={**env, "MALLOW_DOOR": "open"}).status, 128 + signal.SIGSYS)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,10 +8,9 @@ import os
 import re
 import signal
 import subprocess
-import time
 import unittest
 
-from mallowtest import Case, MALLOW, main, needs_strace, run, slow_opens, victim
+from mallowtest import MALLOW, Case, needs_strace, run, slow_opens, victim, wait_until
 
 MIB = 1 << 20
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -86,15 +85,6 @@ def sleeps(pid):
     return int(status_of(pid).get("voluntary_ctxt_switches", 0))
 
 
-def wait_until(what, why):
-    end = time.monotonic() + 120
-    while not (value := what()):
-        if time.monotonic() > end:
-            raise AssertionError(why)
-        time.sleep(0.005)
-    return value
-
-
 def left():
     return sorted(n for n in os.listdir("/dev/shm") if n.startswith("mallow"))
 
@@ -108,8 +98,8 @@ class Namespaces(Case):
         # "own": the program makes a user namespace, which the kernel refuses to a program in a chroot.
         if "own" in options and self.wrapper("user", user=user) is None:
             return None
-        argv = [a.replace("ROOT", os.path.join(self.dir, "root")) if a == "ROOT" else a for a in WRAPPERS[name]]
-        os.makedirs(os.path.join(self.dir, "root"), exist_ok=True)
+        argv = [a.replace("ROOT", os.path.join(self.folder, "root")) if a == "ROOT" else a for a in WRAPPERS[name]]
+        os.makedirs(os.path.join(self.folder, "root"), exist_ok=True)
         alone = subprocess.run([*user, *argv, "true"], capture_output=True, timeout=600)
         if alone.returncode:
             print(f"SKIPPED, LOUDLY: {name}: not possible here: {alone.stderr.decode(errors='replace').strip()}")
@@ -192,7 +182,7 @@ class Namespaces(Case):
         if wrapper is None:
             return
         context = f"{name} {options}"
-        file = os.path.join(self.dir, f"watched {context} {period}")
+        file = os.path.join(self.folder, f"watched {context} {period}")
         p = self.start(["watch", "--json", "-o", file, "--period", period], [*wrapper, victim("nested"), *options])
         self.assertRegex(p.stdout.readline(), rb"^ready [0-9]+\n$", context)
         pid = self.nested(p.pid)
@@ -269,7 +259,7 @@ class Namespaces(Case):
 
     @unittest.skipIf(os.geteuid(), "SKIPPED, LOUDLY: only root can become somebody else")
     def test_of_another_user(self):
-        os.chmod(self.dir, 0o777)
+        os.chmod(self.folder, 0o777)
         for name in ("plain", "user", "user, pid and proc"):
             self.one(name, kill=True, user=NOBODY)
 
@@ -293,7 +283,3 @@ class Namespaces(Case):
         p.kill()
         p.wait()
         self.assertIn(b"there is no process", run([*hidden, MALLOW, "heap", p.pid]).err)
-
-
-if __name__ == "__main__":
-    main()

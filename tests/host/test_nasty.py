@@ -8,11 +8,10 @@ import resource
 import subprocess
 
 import mallowtest
-from mallowtest import Case, LIBRARY, MALLOW, main, run, victim, VICTIMS
+from mallowtest import LIBRARY, LONG, MALLOW, VICTIMS, WATCH_LIBRARY, Case, run, victim
 
-WATCH = os.path.abspath(os.environ.get("WATCH_LIBRARY", "build/lib/libmallow-watch.so"))
+WATCH = WATCH_LIBRARY
 ARENAS = os.path.join(os.path.dirname(WATCH), "libmallow-arenas.so")
-LONG = bool(os.environ.get("MALLOW_LONG"))
 MODES = ["jumps", "timers", "deaf", "fork-in-handler", "stops", "own-faults", "coroutines", "clone-vm", "raw-exit",
          "cancels", "exec-in-thread", "forks", "abort-at-exit", "usable", "pages", "kernel-writes", "extremes",
          "libraries", "before-constructors", "closes-all", "covers-all", "limits", "limited-child", "drops",
@@ -33,7 +32,7 @@ class Nasty(Case):
     def argv(self, mode):
         if mode != "drops":
             return [victim("nasty"), mode, VICTIMS]
-        empty = os.path.join(self.dir, "empty")
+        empty = os.path.join(self.folder, "empty")
         os.makedirs(empty, exist_ok=True)
         return [victim("nasty"), mode, empty]
 
@@ -75,7 +74,7 @@ class Limited(Case):
         self.assertEqual(r.rc, 34, r.err)
         doc = self.report()
         self.assertEqual((len(doc["processes"]), doc["lost_events"], doc["warnings"]), (2, 0, []))
-        alone = os.path.join(self.dir, "alone.mlw")
+        alone = os.path.join(self.folder, "alone.mlw")
         r = run(argv, env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": alone})
         self.assertEqual(r.rc, 34, r.err)
         found = self.report(alone)
@@ -123,9 +122,5 @@ class Said(Case):
         os.close(write)
 
     def test_a_file_at_its_limit(self):
-        with open(os.path.join(self.dir, "stderr"), "wb") as f:
+        with open(os.path.join(self.folder, "stderr"), "wb") as f:
             self.said_to(f, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
-
-
-if __name__ == "__main__":
-    main()

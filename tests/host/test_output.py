@@ -6,7 +6,7 @@ import os
 import shutil
 import unittest
 
-from mallowtest import Case, LIBRARY, main, run, victim
+from mallowtest import LIBRARY, WATCH_LIBRARY, Case, run, victim
 
 NOBODY = 65534
 
@@ -14,8 +14,8 @@ NOBODY = 65534
 class Output(Case):
     def setUp(self):
         super().setUp()
-        self.target = os.path.join(self.dir, "target")
-        self.path = os.path.join(self.dir, "out.mlw")
+        self.target = os.path.join(self.folder, "target")
+        self.path = os.path.join(self.folder, "out.mlw")
 
     def refused(self, words, content=None):
         r = run([victim("api"), "peak"], env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": self.path})
@@ -41,17 +41,17 @@ class Output(Case):
         self.assertFalse(os.path.exists(self.target))
 
     def test_own_links_on_the_way(self):
-        os.makedirs(os.path.join(self.dir, "data", "sub"))
-        os.symlink("data/sub/", os.path.join(self.dir, "way"))
-        os.symlink(os.path.join(self.dir, "way"), os.path.join(self.dir, "data", "again"))
-        path = os.path.join(self.dir, "data/./again/../../way//out.mlw")
+        os.makedirs(os.path.join(self.folder, "data", "sub"))
+        os.symlink("data/sub/", os.path.join(self.folder, "way"))
+        os.symlink(os.path.join(self.folder, "way"), os.path.join(self.folder, "data", "again"))
+        path = os.path.join(self.folder, "data/./again/../../way//out.mlw")
         r = run([victim("api"), "peak"], env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": path})
         self.assertEqual((r.rc, r.out, r.err), (0, b"", b""))
-        self.assertEqual(len(self.report(os.path.join(self.dir, "data", "sub", "out.mlw"))["processes"]), 1)
+        self.assertEqual(len(self.report(os.path.join(self.folder, "data", "sub", "out.mlw"))["processes"]), 1)
 
     def test_circle_on_the_way(self):
-        os.symlink("circle", os.path.join(self.dir, "circle"))
-        self.path = os.path.join(self.dir, "circle", "out.mlw")
+        os.symlink("circle", os.path.join(self.folder, "circle"))
+        self.path = os.path.join(self.folder, "circle", "out.mlw")
         self.refused(b"is behind a symbolic link")
 
     def test_file_on_the_way(self):
@@ -62,9 +62,9 @@ class Output(Case):
     @unittest.skipUnless(os.geteuid() == 0, "SKIPPED, LOUDLY: links of another user need root to make")
     def test_link_of_another_user_on_the_way(self):
         os.mkdir(self.target)
-        os.symlink(self.target, os.path.join(self.dir, "way"))
-        os.lchown(os.path.join(self.dir, "way"), NOBODY, NOBODY)
-        self.path = os.path.join(self.dir, "way", "out.mlw")
+        os.symlink(self.target, os.path.join(self.folder, "way"))
+        os.lchown(os.path.join(self.folder, "way"), NOBODY, NOBODY)
+        self.path = os.path.join(self.folder, "way", "out.mlw")
         self.refused(b"is behind a symbolic link of another user")
         self.assertEqual(os.listdir(self.target), [])
 
@@ -99,7 +99,7 @@ class Output(Case):
     @unittest.skipUnless(os.geteuid() == 0, "SKIPPED, LOUDLY: files of another user need root to make")
     def test_session_of_another_user(self):
         """Whose owner could shorten it, and name any file in it."""
-        session = os.path.join(self.dir, "session")
+        session = os.path.join(self.folder, "session")
         # a killed process leaves its session, which is one that the library believes
         r = run([victim("ends"), "kill"], env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": self.path})
         [left] = [n for n in glob.glob("/dev/shm/mallow-[0-9]*") if self.belongs(n, self.path)]
@@ -131,7 +131,7 @@ class Left(Case):
 
     @unittest.skipUnless(os.geteuid() == 0, "SKIPPED, LOUDLY: files of another user need root to make")
     def test_segments_of_another_user_stay(self):
-        watch = os.path.abspath(os.environ.get("WATCH_LIBRARY", "build/lib/libmallow-watch.so"))
+        watch = WATCH_LIBRARY
         names = [f"/dev/shm/mallow-watch-{2 ** 30 + os.getpid() * 64 + i}-{i}" for i in range(40)]
         try:
             for name in names:
@@ -148,7 +148,3 @@ class Left(Case):
     def write_empty(self, name):
         with open(name, "xb"):
             pass
-
-
-if __name__ == "__main__":
-    main()

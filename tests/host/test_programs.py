@@ -1,13 +1,12 @@
 """Real programs, and programs that cannot be recorded: output and exit status as without mallow."""
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
 import unittest
 
-from mallowtest import ORACLE, Case, MALLOW, main, run, victim
+from mallowtest import MALLOW, ORACLE, Case, run, victim
 
 PYTHON = """
 import json, hashlib, collections, re, sys
@@ -40,8 +39,8 @@ class RealPrograms(Case):
 
     def test_git(self):
         git = needs("git")
-        repo = os.path.join(self.dir, "repo")
-        env = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "HOME": self.dir,
+        repo = os.path.join(self.folder, "repo")
+        env = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "HOME": self.folder,
                "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",
                "GIT_COMMITTER_EMAIL": "a@b", "GIT_AUTHOR_DATE": "2020-01-01T00:00:00Z",
                "GIT_COMMITTER_DATE": "2020-01-01T00:00:00Z", "GIT_PAGER": "cat"}
@@ -58,12 +57,12 @@ class RealPrograms(Case):
 
     def test_gcc(self):
         gcc = needs("gcc")
-        c = os.path.join(self.dir, "x.c")
+        c = os.path.join(self.folder, "x.c")
         with open(c, "w") as f:
             f.write(C_SOURCE)
         self.untouched([gcc, "-O2", "-S", "-o", "-", c])
         self.assertGreater(self.calls_made("cc1"), 10000)
-        self.untouched([gcc, "-c", "-o", os.path.join(self.dir, "x.o"), c])
+        self.untouched([gcc, "-c", "-o", os.path.join(self.folder, "x.o"), c])
         with open(c, "a") as f:
             f.write("int broken( {\n")
         self.untouched([gcc, "-O2", "-S", "-o", "-", c])
@@ -76,10 +75,10 @@ class RealPrograms(Case):
 
     def test_preload_of_its_own(self):
         """A start script sets LD_PRELOAD: its library is loaded, as it asked, and so is ours."""
-        script = os.path.join(self.dir, "start")
+        script = os.path.join(self.folder, "start")
         with open(script, "w") as f:
             f.write(f"export LD_PRELOAD={ORACLE}\nexec {victim('hello')}\n")
-        counts = os.path.join(self.dir, "counts")
+        counts = os.path.join(self.folder, "counts")
         os.mkdir(counts)
         self.untouched(["/bin/sh", script], env={"ORACLE_DIR": counts})
         self.assertGreater(self.calls_made("hello"), 0)
@@ -137,7 +136,7 @@ class NotRecordable(Case):
         self.said([copy], [b"setuid"])
 
     def sanitized(self, kind):
-        source, exe = os.path.join(self.dir, "x.c"), os.path.join(self.dir, "sanitized")
+        source, exe = os.path.join(self.folder, "x.c"), os.path.join(self.folder, "sanitized")
         with open(source, "w") as f:
             f.write("#include <stdio.h>\n#include <stdlib.h>\nint main(void) { for (int i = 0; i < 100; i++)\n"
                     "free(malloc(777)); puts(\"ran\"); return 9; }\n")
@@ -184,7 +183,3 @@ class NotRecordable(Case):
         r = self.record([victim("own_malloc")])
         self.assertEqual((r.out, r.rc, r.own_err()), (plain.out, plain.status, plain.err), r.err)
         self.assertIn(b"its own malloc inside the executable", r.err)
-
-
-if __name__ == "__main__":
-    main()

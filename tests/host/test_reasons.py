@@ -7,7 +7,7 @@ import sys
 import time
 import unittest
 
-from mallowtest import ALLOCATORS, LIBRARY, MALLOW, Case, library, main, run, victim
+from mallowtest import ALLOCATORS, LIBRARY, MALLOW, Case, library, run, victim
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 FREED_BY_CTYPES = """import ctypes
@@ -31,7 +31,7 @@ class Reasons(Case):
         return p
 
     def script(self, text):
-        path = os.path.join(self.dir, "start.sh")
+        path = os.path.join(self.folder, "start.sh")
         with open(path, "w", encoding="utf-8") as f:
             f.write("#!/bin/sh\n" + text)
         os.chmod(path, 0o755)
@@ -113,9 +113,9 @@ class Wrappers(Reasons):
     @as_root
     def test_another_user_from_then_on(self):
         """setpriv, su, start-stop-daemon: what the new user may not open by its path is handed on."""
-        api = os.path.join(self.dir, "api")
+        api = os.path.join(self.folder, "api")
         shutil.copy(victim("api"), api)
-        os.chmod(self.dir, 0o755)
+        os.chmod(self.folder, 0o755)
         if run([*NOBODY, "test", "-r", LIBRARY]).rc:
             self.skipTest("SKIPPED, LOUDLY: the library is where others may not read it")
         doc = self.recorded([*NOBODY, api, "peak"])
@@ -141,7 +141,7 @@ class Unjoined(Reasons):
 
     def test_another_machine(self):
         """A program of 32 bits, as far as its header says: no such one runs on every machine."""
-        path = os.path.join(self.dir, "foreign")
+        path = os.path.join(self.folder, "foreign")
         with open(victim("hello_static"), "rb") as f:
             b = bytearray(f.read())
         b[4] = 1  # ELFCLASS32
@@ -156,8 +156,8 @@ class Unjoined(Reasons):
         """File capabilities: the loader ignores LD_PRELOAD. The kernel says so of the process that runs."""
         if not shutil.which("setcap"):
             self.skipTest("SKIPPED, LOUDLY: setcap is not installed")
-        path = os.path.join(self.dir, "sleeps")
-        os.chmod(self.dir, 0o755)
+        path = os.path.join(self.folder, "sleeps")
+        os.chmod(self.folder, 0o755)
         shutil.copy(shutil.which("sleep"), path)
         if run(["setcap", "cap_net_raw+ep", path]).rc:
             self.skipTest("SKIPPED, LOUDLY: the file system has no capabilities")
@@ -169,7 +169,7 @@ class MallocDebug(Reasons):
     def setUp(self):
         super().setUp()
         self.debug = library("libc_malloc_debug.so.0")
-        self.trace = os.path.join(self.dir, "mtrace.txt")
+        self.trace = os.path.join(self.folder, "mtrace.txt")
 
     def lines(self):
         with open(self.trace, encoding="ascii") as f:
@@ -223,7 +223,7 @@ class Heap(Reasons):
         if not shutil.which("gcore"):
             self.skipTest("SKIPPED, LOUDLY: gdb is not installed")
         p = self.started([victim("two_allocators")])
-        path = os.path.join(self.dir, "core")
+        path = os.path.join(self.folder, "core")
         self.assertEqual(run(["gcore", "-o", path, str(p.pid)]).rc, 0)
         path += f".{p.pid}"
         with open(path, "r+b") as f:
@@ -239,7 +239,7 @@ class Heap(Reasons):
     def test_compressed(self):
         for magic, command in ((b"\x28\xb5\x2f\xfd", b"zstd -d"), (b"\x04\x22\x4d\x18", b"lz4 -d"),
                                (b"\xfd7zXZ\0", b"xz -d"), (b"\x1f\x8b\x08", b"gzip -d")):
-            path = os.path.join(self.dir, "core.packed")
+            path = os.path.join(self.folder, "core.packed")
             with open(path, "wb") as f:
                 f.write(magic + bytes(200))
             r = run([MALLOW, "heap", path])
@@ -254,7 +254,3 @@ class Heap(Reasons):
                 r = run([MALLOW, *command])
                 self.assertNotEqual(r.rc, 0)
                 self.assertIn(b"has ended (it is a zombie)", r.err, command)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,7 @@
 report. Others are not, whatever way they are started."""
 import sys
 
-from mallowtest import MALLOW, Case, main, needs_strace, run, slow_opens, victim
+from mallowtest import MALLOW, Case, needs_strace, run, slow_opens, victim
 
 STARTS = "import os, subprocess, sys\nhow, path = sys.argv[1:]\n"
 WAYS = {
@@ -55,7 +55,3 @@ class Unjoined(Case):
         for _ in range(3):
             r = run([*slow_opens(6000), MALLOW, "record", "-q", "-o", self.file, "--", "sh", "-c", short])
             self.assertEqual((r.rc, r.err), (0, b""))
-
-
-if __name__ == "__main__":
-    main()

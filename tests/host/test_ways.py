@@ -11,9 +11,8 @@ import json
 import os
 import struct
 import subprocess
-import unittest
 
-from mallowtest import ALLOCATORS, MALLOW, Case, library, main, run, victim
+from mallowtest import ALLOCATORS, MALLOW, Case, library, run, victim
 
 IN_ACCESS, IN_OPEN = 1, 0x20
 BLOCKS, BYTES = 2000, 12345
@@ -156,7 +155,7 @@ class Ways(Case):
 
     def of_samples(self):
         """Sampled at every 4 KiB, nearly every block of 12 KB is: a way that is seen has their bytes, and their releases."""
-        with open(os.path.join(self.dir, "watch.json"), encoding="utf-8") as f:
+        with open(os.path.join(self.folder, "watch.json"), encoding="utf-8") as f:
             documents = [json.loads(x) for x in f.read().splitlines() if x.strip()]
         seen = [d for d in documents if d["allocated_bytes"] > BLOCKS * BYTES * 0.7]
         for d in seen:
@@ -166,7 +165,7 @@ class Ways(Case):
         return "named" if any("namespace" in d["unguarded"] for d in documents) else "alone"
 
     def samples(self):
-        return ["--json", "-o", os.path.join(self.dir, "watch.json"), "--period", "4K"]
+        return ["--json", "-o", os.path.join(self.folder, "watch.json"), "--period", "4K"]
 
     def under_watch(self, way, *options):
         p = self.start([MALLOW, "watch", *self.samples(), *options, "--", *self.argv(way)])
@@ -203,8 +202,8 @@ class Ways(Case):
         for way, cells in table.items():
             with self.subTest(way=way, command=command, **self.behind):
                 for name in ("recording.mlw", "watch.json"):
-                    if os.path.exists(os.path.join(self.dir, name)):
-                        os.unlink(os.path.join(self.dir, name))
+                    if os.path.exists(os.path.join(self.folder, name)):
+                        os.unlink(os.path.join(self.folder, name))
                 self.assertEqual(under(way), cells.split()[number])
 
     def test_each(self):
@@ -236,7 +235,3 @@ class Ways(Case):
             self.assertEqual(r.rc, 33, (command, r.err))
             self.assertIn(alone.out, r.out)
             self.assertNotIn(b"unready", r.err)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,32 +1,17 @@
-"""mallow import: files of heaptrack, dj/malloc, mtrace(3) and perf script, sound and damaged.
-test_import.py MALLOW VICTIM TRACED"""
+"""mallow import: files of heaptrack, dj/malloc, mtrace(3) and perf script, sound and damaged."""
 import collections
 import gzip
 import json
 import os
 import random
-import re
 import shutil
 import struct
 import subprocess
-import sys
-import tempfile
 import unittest
 
-MALLOW, VICTIM, TRACED = sys.argv[1:4]
-ENVIRONMENT = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
-FOLDER = tempfile.TemporaryDirectory(prefix="mallow-import-")
+from mallowtest import main, mallow, path, program
 
-
-def path(name):
-    return os.path.join(FOLDER.name, name)
-
-
-def mallow(*arguments, status=0):
-    done = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, env=ENVIRONMENT, errors="replace",
-                          stdin=subprocess.DEVNULL, check=False, timeout=600)
-    assert status is None or done.returncode == status, (arguments, done.returncode, done.stderr)
-    return done
+VICTIM, TRACED = program("export/export-victim"), program("import/mtraced")
 
 
 def report(recording):
@@ -47,7 +32,7 @@ def refused(text, status=1, *options):
         f.write(text if isinstance(text, bytes) else text.encode())
     done = mallow("import", path("bad"), "-o", path("bad.mlw"), *options, status=status)
     assert not os.path.exists(path("bad.mlw"))
-    assert not [n for n in os.listdir(FOLDER.name) if n.endswith(".part")]
+    assert not [n for n in os.listdir(path()) if n.endswith(".part")]
     return done.stderr
 
 
@@ -55,10 +40,6 @@ def setUpModule():
     mallow("record", "-q", "-o", path("v.mlw"), "--", VICTIM)
     for form in ("heaptrack", "mtrace"):
         mallow("export", "--format", form, "-o", path("v." + form), path("v.mlw"))
-
-
-def tearDownModule():
-    FOLDER.cleanup()
 
 
 def leaf_sites(process):
@@ -93,8 +74,8 @@ class Heaptrack(unittest.TestCase):
         if not shutil.which("heaptrack") or not shutil.which("heaptrack_print"):
             self.skipTest("heaptrack is not installed (package heaptrack)")
         done = subprocess.run(["heaptrack", "-o", path("ht"), VICTIM], capture_output=True, text=True, check=False,
-                              env=ENVIRONMENT)
-        files = [n for n in os.listdir(FOLDER.name) if n in ("ht.zst", "ht.gz")]
+                              env=os.environ)
+        files = [n for n in os.listdir(path()) if n in ("ht.zst", "ht.gz")]
         if not files:
             self.skipTest("heaptrack recorded nothing here: " + done.stderr[-300:])
         mallow("import", path(files[0]), "-o", path("ht.mlw"), "-q")
@@ -225,7 +206,7 @@ class MtraceText(unittest.TestCase):
 
     def test_of_glibc_itself(self):
         done = subprocess.run([TRACED], capture_output=True, text=True, check=False,
-                              env=dict(ENVIRONMENT, LD_PRELOAD="libc_malloc_debug.so.0", MALLOC_TRACE=path("trace")))
+                              env=dict(os.environ, LD_PRELOAD="libc_malloc_debug.so.0", MALLOC_TRACE=path("trace")))
         if not os.path.exists(path("trace")):
             self.skipTest("libc_malloc_debug.so.0 is not here: " + done.stderr[-200:])
         mallow("import", path("trace"), "-o", path("trace.mlw"), "-q")
@@ -410,7 +391,3 @@ class Any(unittest.TestCase):
             if done.returncode == 0:
                 report(path("r.mlw"))
         self.assertGreater(refusals, 10)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)

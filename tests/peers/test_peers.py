@@ -6,15 +6,14 @@ mapped (the compiler's collector does not), in one thread: others may end before
 import os
 import re
 import shutil
-import unittest
 
-from mallowtest import Case, main, run
+from mallowtest import Case, run
 
 
 class Peers(Case):
     def setUp(self):
         super().setUp()
-        with open(os.path.join(self.dir, "numbers"), "w") as f:
+        with open(os.path.join(self.folder, "numbers"), "w") as f:
             f.write("".join(f"{i * 7919 % 10007}\n" for i in range(5000)))
         self.programs = [p for p in (
             [shutil.which("xz"), "-T1", "-k", "-c", "numbers"],
@@ -26,7 +25,7 @@ class Peers(Case):
         self.assertGreaterEqual(len(self.programs), 3, "too few real programs here")
 
     def ours(self, argv):
-        doc = self.recorded(argv, cwd=self.dir)
+        doc = self.recorded(argv, cwd=self.folder)
         (p,) = doc["processes"]
         self.assertEqual(doc["lost_events"], 0)
         os.unlink(self.file)
@@ -34,15 +33,15 @@ class Peers(Case):
 
     def valgrind(self, argv):
         """definitely + indirectly + possibly lost + still reachable, as valgrind says itself."""
-        log = os.path.join(self.dir, "valgrind.log")
+        log = os.path.join(self.folder, "valgrind.log")
         # A libc of its own: probes of the kernel that other programs set in libc's code are breakpoints there, which
         # end a program under valgrind.
         with open("/proc/self/maps") as f:
             libc = next(line.split()[-1] for line in f if line.rstrip().endswith("/libc.so.6"))
-        shutil.copy(libc, self.dir)
+        shutil.copy(libc, self.folder)
         run(["valgrind", "--leak-check=full", "--show-reachable=yes", "--run-libc-freeres=no",
-             "--run-cxx-freeres=no", f"--log-file={log}", *argv], cwd=self.dir, timeout=600,
-            env={"LD_LIBRARY_PATH": self.dir})
+             "--run-cxx-freeres=no", f"--log-file={log}", *argv], cwd=self.folder, timeout=600,
+            env={"LD_LIBRARY_PATH": self.folder})
         with open(log) as f:
             text = f.read()
         found = re.findall(r"(?:definitely lost|indirectly lost|possibly lost|still reachable): "
@@ -54,10 +53,10 @@ class Peers(Case):
 
     def heaptrack(self, argv):
         """The leaked bytes of each stack, which heaptrack_print gives exactly, added."""
-        out = os.path.join(self.dir, "heaptrack")
-        run(["heaptrack", "-o", out, *argv], cwd=self.dir)
+        out = os.path.join(self.folder, "heaptrack")
+        run(["heaptrack", "-o", out, *argv], cwd=self.folder)
         (file,) = [f"{out}.{s}" for s in ("zst", "gz") if os.path.exists(f"{out}.{s}")]
-        folded = os.path.join(self.dir, "folded")
+        folded = os.path.join(self.folder, "folded")
         run(["heaptrack_print", file, "-F", folded, "--flamegraph-cost-type", "leaked"])
         with open(folded) as f:
             total = sum(int(l.rsplit(" ", 1)[1]) for l in f if l.strip())
@@ -77,7 +76,3 @@ class Peers(Case):
         for argv in self.programs:
             with self.subTest(program=os.path.basename(argv[0])):
                 self.assertEqual(self.ours(argv)[0], self.heaptrack(argv))
-
-
-if __name__ == "__main__":
-    main()

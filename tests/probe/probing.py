@@ -1,4 +1,4 @@
-"""What the tests of `mallow probe` share. Environment (set by meson): MALLOW, VICTIMS, SOURCE_ROOT."""
+"""What the tests of `mallow probe` share."""
 import contextlib
 import json
 import os
@@ -7,9 +7,8 @@ import sys
 import time
 import unittest
 
-MALLOW = os.environ["MALLOW"]
-VICTIMS = os.environ["VICTIMS"]
-ROOT = os.environ["SOURCE_ROOT"]
+from mallowtest import MALLOW, Test, program
+
 # The build sets it for victims that are linked with libraries, which find them without; a static
 # program allocates when it is there.
 os.environ.pop("LD_LIBRARY_PATH", None)
@@ -18,7 +17,7 @@ os.environ.pop("MALLOC_PERTURB_", None)
 
 
 def victim(name):
-    return os.path.join(VICTIMS, name)
+    return program("probe/" + name)
 
 
 def mallow(*arguments, **more):
@@ -81,9 +80,7 @@ def why_not():
     return None
 
 
-class Case(unittest.TestCase):
-    maxDiff = None
-
+class Case(Test):
     def probe(self, kind, *arguments, status=0, **more):
         """Runs `mallow probe KIND --json`; returns the document. Nothing may be lost."""
         out = mallow("probe", kind, "--json", *arguments, **more)

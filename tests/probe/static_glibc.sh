@@ -47,5 +47,5 @@ unset LD_LIBRARY_PATH
 mkdir -p run
 ln -sf ../objects/libc.so run/libc.so.6
 ln -sf ../objects/elf/ld.so run/ld.so
-MALLOW=$build/mallow VICTIMS=$build/tests/probe SOURCE_ROOT=$(realpath "$here/../..") PYTHONDONTWRITEBYTECODE=1 \
+BUILD_ROOT=$build PYTHONPATH=$(realpath "$here/..") PYTHONDONTWRITEBYTECODE=1 \
     STATIC_GLIBC=$folder/run exec python3 "$here/test_arenas.py" Static

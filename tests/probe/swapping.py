@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 import unittest
 
-from memorygroup import MemoryGroup
+from mallowtest.memorygroup import MemoryGroup
 
 
 def vmstat():

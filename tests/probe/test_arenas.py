@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 import unittest
 
-from probing import MALLOW, Case, attached, for_others, main, mallow, reads, victim
+from mallowtest import MALLOW
+from probing import Case, attached, for_others, main, mallow, reads, victim
 
 LIBRARY = victim("libnotes_victim.so")
 ARENA = 0x7f1000000030

@@ -5,17 +5,14 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
-import unittest
 
-from probing import MALLOW, Case, attached, main, mallow, reads, victim
+from mallowtest import MALLOW
+from probing import Case, attached, main, mallow, reads, victim
 
 
 class Attach(Case):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="mallow-test-")
-        self.addCleanup(shutil.rmtree, self.folder)
         self.file = os.path.join(self.folder, "out.mlw")
 
     def start(self, name, *arguments, **environment):

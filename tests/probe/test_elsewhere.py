@@ -2,9 +2,9 @@
 import os
 import shutil
 import subprocess
-import tempfile
 
-from probing import MALLOW, Case, main, mallow, reads, victim
+from mallowtest import MALLOW
+from probing import Case, main, mallow, reads, victim
 
 TRACING = "/sys/kernel/tracing"
 WHY = "another tool's probe on it keeps its count elsewhere (memleak of bcc does): end that first"
@@ -29,8 +29,6 @@ class Elsewhere(Case):
             self.skipTest("SKIPPED, LOUDLY: no readelf (binutils)")
         if not os.access(f"{TRACING}/uprobe_events", os.W_OK):
             self.skipTest(f"SKIPPED, LOUDLY: no {TRACING}/uprobe_events to write to")
-        self.folder = tempfile.mkdtemp(prefix="mallow-test-")
-        self.addCleanup(shutil.rmtree, self.folder)
 
     def occupied(self, name):
         """A copy of a victim, on whose malloc a probe stands with a count that nothing has."""

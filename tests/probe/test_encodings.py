@@ -7,8 +7,9 @@ import subprocess
 import tempfile
 import unittest
 
+from mallowtest import MALLOW
 import first_instructions
-from probing import MALLOW, Case, attached, main, mallow, reads, victim
+from probing import Case, attached, main, mallow, reads, victim
 
 NOT_PROVEN = "Linux is not known to handle its first instruction in a probe"
 BECOMES_CALL = "Linux 6.18 makes a call of the nop that it begins with, and children forked afterwards can crash"
@@ -127,10 +128,6 @@ class Encodings(Case):
 
 class Libraries(Case):
     """Copies: the kernel keeps probes by file, and this is none of other programs' business."""
-
-    def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="mallow-test-")
-        self.addCleanup(shutil.rmtree, self.folder)
 
     def copies(self, *command):
         """Copies the program and its libraries; returns the command that runs it with them, which its loader does."""

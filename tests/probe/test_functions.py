@@ -5,7 +5,8 @@ import shutil
 import signal
 import subprocess
 
-from probing import MALLOW, Case, attached, for_others, idle, main, mallow, reads, victim
+from mallowtest import MALLOW
+from probing import Case, attached, for_others, idle, main, mallow, reads, victim
 
 # What calls_victim asks for: its constructor runs in it and in the program that its child executes.
 CONSTRUCTOR, MAIN, THREADS, CHILD, LEAF, FAMILY = 2 * 12345, 655, 4 * 250, 500, 77, 10

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import tempfile
 
-from probing import MALLOW, Case, attached, idle, main, reads, victim
+from mallowtest import MALLOW
+from probing import Case, attached, idle, main, reads, victim
 from swapping import group, swap_file, vmstat
 
 PAGE = 4096

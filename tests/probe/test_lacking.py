@@ -7,7 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
-from probing import MALLOW, for_others, main, mallow, reads, victim
+from mallowtest import MALLOW
+from probing import for_others, main, mallow, reads, victim
 
 NO_TRACEFS = ["mount -t tmpfs none /sys/kernel/tracing"]
 NO_TYPES = ["mount -t tmpfs none /sys/kernel/btf"]

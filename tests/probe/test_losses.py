@@ -1,20 +1,16 @@
 """A recording while nobody reads the kernel's events: each is told or counted as lost, and it is said."""
 import json
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
-import unittest
 
-from probing import MALLOW, Case, attached, main, mallow, reads, victim
+from mallowtest import MALLOW
+from probing import Case, attached, main, mallow, reads, victim
 
 
 class Losses(Case):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="mallow-test-")
-        self.addCleanup(shutil.rmtree, self.folder)
         self.file = os.path.join(self.folder, "out.mlw")
 
     def start(self, *arguments, **more):

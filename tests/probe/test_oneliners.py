@@ -5,9 +5,9 @@ import json
 import os
 import shutil
 import subprocess
-import unittest
 
-from probing import MALLOW, Case, attached, main, reads, victim
+from mallowtest import MALLOW
+from probing import Case, attached, main, reads, victim
 from swapping import group, swap_file
 
 LIBC = next(os.path.realpath(f"/{d}/x86_64-linux-gnu/libc.so.6") for d in ("lib", "usr/lib")

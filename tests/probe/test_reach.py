@@ -4,10 +4,10 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 
-from probing import MALLOW, Case, attached, main, mallow, reads, victim
+from mallowtest import MALLOW
+from probing import Case, attached, main, mallow, reads, victim
 
 LIBC = "libc.so.6"
 
@@ -27,8 +27,6 @@ def code_at(pid, offset):
 
 class Reach(Case):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="mallow-test-")
-        self.addCleanup(shutil.rmtree, self.folder)
         library = mallow("probe", "calls", "--list", "--json", "--lib", LIBC, "--function", "malloc")
         [self.malloc] = [f["offset"] for f in json.loads(library.stdout)["functions"]]
 

@@ -4,10 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import unittest
 
-from probing import MALLOW, Case, main, mallow, victim
+from mallowtest import MALLOW
+from probing import Case, main, mallow, victim
 from swapping import group, swap_file, vmstat
 
 PAGE = 4096
@@ -15,8 +14,6 @@ PAGE = 4096
 
 class Record(Case):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="mallow-test-")
-        self.addCleanup(shutil.rmtree, self.folder)
         self.file = os.path.join(self.folder, "out.mlw")
 
     def record(self, *arguments, status=0):

@@ -5,7 +5,8 @@ import re
 import subprocess
 import unittest
 
-from probing import MALLOW, ROOT, for_others, mallow, why_not
+from mallowtest import MALLOW, ROOT
+from probing import for_others, mallow, why_not
 
 
 class Usage(unittest.TestCase):
@@ -152,7 +153,3 @@ class Usage(unittest.TestCase):
         checks = {c["name"]: c for c in json.loads(out.stdout)["checks"]}
         self.assertEqual(checks["probe-rights"]["status"], "missing")
         self.assertIn("docker run --pid=host", checks["probe-rights"]["remedy"])
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -22,13 +22,11 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # also run by hand
 import table  # noqa: E402
+from mallowtest import MALLOW  # noqa: E402
+from mallowtest.ports import free_ports  # noqa: E402
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
-from ports import free_ports  # noqa: E402
-
-MALLOW = os.path.abspath(os.environ.get("MALLOW", "build/mallow"))
 TIMEOUT = 900  # seconds: a program that hangs; none takes a tenth of it
 RUN = "PROGRAMS_RUN"  # in the environment of all that a program starts: the directory of the program
 MODES = {

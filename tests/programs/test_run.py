@@ -6,9 +6,8 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import run  # noqa: E402
-import table  # noqa: E402
+import run
+import table
 
 # Runs what stands behind "--", and then does what a test asked for; $out is the file of -o.
 IN_ITS_PLACE = """#!/bin/sh
@@ -68,7 +67,3 @@ class Runner(unittest.TestCase):
         self.assertIn("| a | 1 | same | differs (1) |  |  |  | 1,234 |  | 1 of 2 (namespace) |\n", text)
         self.assertIn("(1) a, watch: exit status 3 | x\n(2) b: skipped: not installed: b\n", text)
         self.assertIn("| b |  | skipped (2) |", text)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -10,9 +10,9 @@ import threading
 import time
 import urllib.parse
 
-from fakes import until
+from mallowtest import MALLOW, program, wait_until
 
-MALLOW, SERVER = os.environ["MALLOW"], os.environ["SERVER"]
+SERVER = program("watch/server")
 NEVER = "1000h"
 QUIET = {"no_proxy": "*", "HOME": "/nonexistent"}
 
@@ -115,7 +115,7 @@ class Pushing:
             self.out += line
 
     def says(self, text):
-        until(lambda: text in self.err, f"it says '{text}'")
+        wait_until(lambda: text in self.err, f"it says '{text}'")
 
     def end(self):
         """Lets the program end; what was said."""

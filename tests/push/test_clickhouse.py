@@ -7,13 +7,12 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import unittest
 import urllib.parse
 import urllib.request
 
-from collector import MALLOW, QUIET, Collector, Pushing
-from fakes import until
+from mallowtest import MALLOW, Test, wait_until
+from collector import QUIET, Collector, Pushing
 
 LEAK, SIZE, COUNT = "forgets_to_free", 2000, 500
 PROGRAM = next((p for p in ("clickhouse-server", "clickhouse") if shutil.which(p)), None)
@@ -43,7 +42,7 @@ class Server:
         self.output = open(os.path.join(path, "output"), "w", encoding="utf-8")  # pylint: disable=consider-using-with
         self.process = subprocess.Popen(command + ["--config-file=config.xml"], cwd=path, stdout=self.output,
                                         stderr=self.output)
-        until(self.answers, "the server answers")
+        wait_until(self.answers, "the server answers")
 
     def answers(self):
         assert self.process.poll() is None, "the server has ended"
@@ -64,11 +63,7 @@ class Server:
 
 
 @unittest.skipUnless(os.environ["PUSHES"], "this build has no libcurl")
-class ClickHouse(unittest.TestCase):
-    def setUp(self):
-        self.directory = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.directory)
-
+class ClickHouse(Test):
     def fleet(self, command, *arguments):
         out = subprocess.run([MALLOW, "fleet", command, *arguments], capture_output=True, text=True, timeout=300,
                              env={**os.environ, **QUIET}, check=False)
@@ -79,7 +74,7 @@ class ClickHouse(unittest.TestCase):
     def test_reports_in_a_store(self):
         with socket.create_server(("127.0.0.1", 0)) as s:
             port = s.getsockname()[1]
-        path, spool = os.path.join(self.directory, "server"), os.path.join(self.directory, "spool")
+        path, spool = os.path.join(self.folder, "server"), os.path.join(self.folder, "spool")
         url = f"http://127.0.0.1:{port}/fleet"
         server = Server(path, port)
         self.addCleanup(lambda: server.end())
@@ -89,7 +84,7 @@ class ClickHouse(unittest.TestCase):
             w.says("takes profiles again")
             server.end()
             w.says("it is tried again")
-            until(lambda: os.listdir(spool), "reports in the spool")
+            wait_until(lambda: os.listdir(spool), "reports in the spool")
             w.process.send_signal(signal.SIGKILL)
             w.end()
         waiting = os.listdir(spool)
@@ -98,7 +93,7 @@ class ClickHouse(unittest.TestCase):
         before = int(server.ask("SELECT uniqExact(key) FROM watched")[0])
         with Pushing(url, "--push-as", "clickhouse", "--spool", spool, "--label", "service_name=shop", "--label", "version=7",
                      every="1000h") as w:
-            until(lambda: not os.listdir(spool), "what was left is sent")
+            wait_until(lambda: not os.listdir(spool), "what was left is sent")
             said = w.end()
         self.assertRegex(said, r"--push: reports: \d+ sent \([^)]*\)\n")
         self.assertEqual(os.listdir(spool), [])
@@ -118,7 +113,7 @@ class ClickHouse(unittest.TestCase):
         def answer(n, _asked):
             return (500, {}, b"") if n == 2 else (200, {}, b"")
         with Collector(answer) as server, Pushing(server.url + "/fleet", "--push-as", "clickhouse") as w:
-            until(lambda: len(server.taken) >= 4, "a report")
+            wait_until(lambda: len(server.taken) >= 4, "a report")
             tables = [dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(a["path"]).query))["query"].split()[2]
                       for a in server.asked[:5]]
             self.assertRegex(w.end(), r"reports: \d+ sent")
@@ -131,7 +126,3 @@ class ClickHouse(unittest.TestCase):
             out = subprocess.run([MALLOW, "watch", "--push", url, "--push-as", "clickhouse", "--", "/bin/true"],
                                  capture_output=True, text=True, timeout=300, check=False)
             self.assertEqual(out.returncode, 2, out.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,8 +5,8 @@ import os
 import struct
 import unittest
 
+from mallowtest import wait_until
 from collector import Collector, Pushing, fields, packed
-from fakes import until
 
 LEAK, SIZE, COUNT = "forgets_to_free", 2000, 500
 NAMES = {"mapping": 1, "location": 2, "function": 3, "link": 4, "string": 5, "attribute": 6, "stack": 7}
@@ -80,7 +80,7 @@ class Otlp(unittest.TestCase):
     def pushed(self, *options, answer=None):
         with Collector(answer) if answer else Collector() as server:
             with Pushing(server.url, "--push-as", "otlp", *options) as watch:
-                until(lambda: len(server.asked) >= 2, "two requests")
+                wait_until(lambda: len(server.asked) >= 2, "two requests")
                 said = watch.end()
             return server.taken, said
 
@@ -130,7 +130,3 @@ class Otlp(unittest.TestCase):
             return 200, {}, (b"\x0a\x00", b"\x0a\x02\x08\x00", b"{}", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff")[n % 4]
         _, said = self.pushed(answer=answer)
         self.assertNotIn("refused", said)
-
-
-if __name__ == "__main__":
-    unittest.main()

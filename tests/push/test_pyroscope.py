@@ -9,25 +9,20 @@ import signal
 import socket
 import stat
 import subprocess
-import tempfile
 import threading
 import unittest
 
-from collector import MALLOW, QUIET, SERVER, Collector, Profile, Pushing, accept, query
-from fakes import until
+from mallowtest import MALLOW, WATCH_LIBRARY, Test, wait_until
+from collector import QUIET, SERVER, Collector, Profile, Pushing, accept, query
 
 LEAK, SIZE, COUNT = "forgets_to_free", 2000, 500
 TYPES = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"]
 
 
 @unittest.skipUnless(os.environ["PUSHES"], "this build has no libcurl")
-class Base(unittest.TestCase):
-    def setUp(self):
-        self.directory = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.directory)
-
+class Base(Test):
     def path(self, name):
-        return os.path.join(self.directory, name)
+        return os.path.join(self.folder, name)
 
     def write(self, name, text, mode=0o600):
         with open(self.path(name), "w", encoding="ascii") as f:
@@ -59,7 +54,7 @@ class Base(unittest.TestCase):
 class Arrives(Base):
     def test_profiles_of_a_program(self):
         with Collector() as server, Pushing(server.url + "/", "--label", "team=a.b", "--label", "hostname=here") as watch:
-            until(lambda: len(server.taken) >= 2, "two profiles")
+            wait_until(lambda: len(server.taken) >= 2, "two profiles")
             said = watch.end()
             pid = json.loads(watch.out.splitlines()[-1])["pid"]
             taken = server.taken
@@ -96,18 +91,18 @@ class Arrives(Base):
         with open(self.path("p.pb.gz"), "wb") as f:
             f.write(body)
         raw = subprocess.run(["go", "tool", "pprof", "-raw", self.path("p.pb.gz")], capture_output=True, text=True, check=True,
-                             timeout=300, env={**os.environ, "HOME": self.directory, "PPROF_TMPDIR": self.directory}).stdout
+                             timeout=300, env={**os.environ, "HOME": self.folder, "PPROF_TMPDIR": self.folder}).stdout
         self.assertIn("inuse_space/bytes[dflt]", raw)
         rows = re.findall(r"^ +(-?\d+) +(-?\d+) +(-?\d+) +(-?\d+): ", raw, re.M)
         self.assertEqual([sum(int(r[i]) for r in rows) for i in range(4)], [profile.total(t) for t in TYPES])
 
     def test_a_process_that_ran_before(self):
-        env = {**os.environ, "LD_PRELOAD": os.environ["WATCH_LIBRARY"], "MALLOW_WATCH_PERIOD": "1"}
+        env = {**os.environ, "LD_PRELOAD": WATCH_LIBRARY, "MALLOW_WATCH_PERIOD": "1"}
         with subprocess.Popen([SERVER, "hold", str(COUNT), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as p:
             self.assertEqual(p.stdout.readline(), b"ready\n")
             with Collector() as server, Pushing(server.url, pid=p.pid, every="1000h", reports="100ms") as watch:
                 # The last profile, when the process ends: it has only what the watch saw.
-                until(lambda: '"kind"' in watch.out, "the process is watched")
+                wait_until(lambda: '"kind"' in watch.out, "the process is watched")
                 p.stdin.close()
                 watch.process.wait(300)
                 profiles = [Profile(a["body"]) for a in server.taken]
@@ -163,12 +158,12 @@ class Tokens(Base):
     def test_a_bearer_that_changes(self):
         token = self.write("token", "s3cret\nignored")
         with Collector() as server, Pushing(server.url, "--push-token-file", token) as watch:
-            until(lambda: server.taken, "a profile")
+            wait_until(lambda: server.taken, "a profile")
             for name in ("cmdline", "environ"):
                 with open(f"/proc/{watch.process.pid}/{name}", "rb") as f:
                     self.assertNotIn(b"s3cret", f.read())
             os.rename(self.write("new", "an0ther"), token)
-            until(lambda: server.taken[-1]["headers"]["Authorization"] == "Bearer an0ther", "the new token")
+            wait_until(lambda: server.taken[-1]["headers"]["Authorization"] == "Bearer an0ther", "the new token")
             os.chmod(token, 0o644)
             watch.says("can be read or changed by other users")
             os.chmod(token, 0o600)
@@ -198,7 +193,7 @@ class Tokens(Base):
         with Collector(lambda n, a: answers["now"]) as server, Pushing(server.url, "--spool", self.path("spool")) as watch:
             watch.says("answers 401: who are you?; it is tried again")
             answers["now"] = (200, {}, b"")
-            until(lambda: len(server.taken) >= 2, "it is tried again")
+            wait_until(lambda: len(server.taken) >= 2, "it is tried again")
             watch.says("takes profiles again")
             self.assertNotIn("dropped", watch.end())
 
@@ -213,13 +208,13 @@ class Fails(Base):
         holder, port = self.dead_port()
         with Pushing(f"http://127.0.0.1:{port}", "--spool", self.path("spool")) as watch:
             watch.says("it is tried again")
-            until(lambda: len(self.spooled()) >= 3, "letters in the spool")
+            wait_until(lambda: len(self.spooled()) >= 3, "letters in the spool")
             watch.process.send_signal(signal.SIGHUP)  # the watch itself goes on
-            until(lambda: '"kind":"all"' in watch.out.replace(" ", ""), "a report")
+            wait_until(lambda: '"kind":"all"' in watch.out.replace(" ", ""), "a report")
             before = len(self.spooled())
             holder.close()
             with Collector(port=port) as server:
-                until(lambda: len(server.taken) > before, "all are sent")
+                wait_until(lambda: len(server.taken) > before, "all are sent")
                 said = watch.end()
                 self.in_order(server.taken)
                 profiles = [Profile(a["body"]) for a in server.taken]
@@ -230,7 +225,7 @@ class Fails(Base):
     def test_errors_that_pass(self):
         answers = [(500, {}, b"no \x1b[31mroom"), (503, {}, b""), (None, {}, b"")]
         with Collector(lambda n, a: answers[n - 1] if n <= 3 else accept(n, a)) as server, Pushing(server.url) as watch:
-            until(lambda: len(server.taken) >= 2, "two profiles")
+            wait_until(lambda: len(server.taken) >= 2, "two profiles")
             said = watch.end()
             asked, taken = server.asked, server.taken
         self.assertEqual([a["body"] == asked[0]["body"] for a in asked[:4]], [True] * 4)
@@ -242,7 +237,7 @@ class Fails(Base):
         def answer(n, asked):
             return (429, {"Retry-After": "3"}, b"") if n == 1 else accept(n, asked)
         with Collector(answer) as server, Pushing(server.url) as watch:
-            until(lambda: server.taken, "a profile")
+            wait_until(lambda: server.taken, "a profile")
             asked = server.asked
             watch.end()
         self.assertGreaterEqual(asked[1]["time"] - asked[0]["time"], 3)
@@ -255,9 +250,9 @@ class Fails(Base):
             release.wait(300)
             return accept(n, asked)
         with Collector(answer) as server, Pushing(server.url, "--spool", self.path("spool")) as watch:
-            until(lambda: server.asked and len(self.spooled()) >= 3, "profiles are made while a request hangs")
+            wait_until(lambda: server.asked and len(self.spooled()) >= 3, "profiles are made while a request hangs")
             watch.process.send_signal(signal.SIGHUP)
-            until(lambda: '"kind":"all"' in watch.out.replace(" ", ""), "a report")
+            wait_until(lambda: '"kind":"all"' in watch.out.replace(" ", ""), "a report")
             said = watch.end()
             self.assertEqual(len(server.asked), 1)
             release.set()
@@ -277,7 +272,7 @@ class Fails(Base):
         def answer(n, asked):
             return (413, {}, b"too large") if n == 1 else accept(n, asked)
         with Collector(answer) as server, Pushing(server.url) as watch:
-            until(lambda: server.taken, "the next one")
+            wait_until(lambda: server.taken, "the next one")
             self.assertEqual(len({a["path"] + str(a["body"]) for a in server.asked}), len(server.asked))
             said = watch.end()
         self.assertIn("answers 413: too large; it is not sent again", said)
@@ -289,7 +284,7 @@ class Spool(Base):
         holder, port = self.dead_port()
         url, spool = f"http://127.0.0.1:{port}", self.path("spool")
         with Pushing(url, "--spool", spool) as watch:
-            until(lambda: len(self.spooled()) >= 3, "letters in the spool")
+            wait_until(lambda: len(self.spooled()) >= 3, "letters in the spool")
             watch.kill()
         left = self.spooled()
         self.assertEqual(stat.S_IMODE(os.stat(spool).st_mode), 0o700)
@@ -300,7 +295,7 @@ class Spool(Base):
             f.truncate(200)
         holder.close()
         with Collector(port=port) as server, Pushing(url, "--spool", spool, every="1000h") as watch:
-            until(lambda: len(server.taken) >= len(left) - 1, "what was left")
+            wait_until(lambda: len(server.taken) >= len(left) - 1, "what was left")
             said = watch.end()
             times = [Profile(a["body"]).time_ns for a in server.taken]
         self.assertEqual(times, sorted(times))
@@ -313,7 +308,7 @@ class Spool(Base):
         holder, port = self.dead_port()
         spool = self.path("spool")
         with Pushing(f"http://127.0.0.1:{port}", "--spool", spool) as watch:
-            until(lambda: len(self.spooled()) >= 2, "letters in the spool")
+            wait_until(lambda: len(self.spooled()) >= 2, "letters in the spool")
             watch.kill()
         left = self.spooled()
         path = os.path.join(spool, left[0])
@@ -323,7 +318,7 @@ class Spool(Base):
             f.write(letter.replace(b"\nto ", b"\nto a b", 1))
         holder.close()
         with Collector(port=port) as server, Pushing(f"http://127.0.0.1:{port}", "--spool", spool, every="1000h") as watch:
-            until(lambda: len(server.taken) >= len(left) - 1, "what was left")
+            wait_until(lambda: len(server.taken) >= len(left) - 1, "what was left")
             said = watch.end()
         self.assertIn("; 1 damaged in the spool", said)
         self.assertEqual(self.spooled(), [])
@@ -337,7 +332,7 @@ class Spool(Base):
             sizes.append(len(self.spooled()))
             return sizes[-1] == 2 and int(self.spooled()[0].split(".")[0]) > 2
         with Pushing(f"http://127.0.0.1:{port}", "--spool", spool, "--spool-size", "8K") as watch:
-            until(full, "the spool is full")
+            wait_until(full, "the spool is full")
             said = watch.end()
         self.assertLessEqual(max(sizes), 2)
         dropped = int(re.search(r"; (\d+) dropped, because the spool was full", said).group(1))
@@ -364,7 +359,7 @@ class Spool(Base):
         self.refused("--push", url, "--spool", self.path("a/b"), status=125)
         _, port = self.dead_port()
         with Pushing(f"http://127.0.0.1:{port}", "--spool", self.path("spool")) as watch:
-            until(self.spooled, "the spool is used")
+            wait_until(self.spooled, "the spool is used")
             self.assertIn("in use by another", self.refused("--push", url, "--spool", self.path("spool"), status=125))
             watch.end()
 
@@ -406,13 +401,13 @@ class Metrics(Base):
     def test_the_file(self):
         with subprocess.Popen([MALLOW, "watch", "--json", "--period", "1", "--metrics-file", self.path("m.prom"), "--", SERVER,
                                "hold", str(COUNT), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
-            until(lambda: os.path.exists(self.path("m.prom")) and "{pid=" in self.read(), "the process is in the file")
+            wait_until(lambda: os.path.exists(self.path("m.prom")) and "{pid=" in self.read(), "the process is in the file")
             self.assertEqual(stat.S_IMODE(os.stat(self.path("m.prom")).st_mode), 0o644)
             text = self.read()
-            self.assertEqual(os.listdir(self.directory), ["m.prom"])
+            self.assertEqual(os.listdir(self.folder), ["m.prom"])
             p.stdin.close()
             p.stdout.read()
-        self.assertEqual(os.listdir(self.directory), [])
+        self.assertEqual(os.listdir(self.folder), [])
         self.assertRegex(text, r'(?m)^mallow_heap_live_bytes\{pid="\d+",program="server"\} \d+$')
         self.assertIn("# TYPE mallow_allocated_bytes_total counter\n", text)
         if not shutil.which("promtool"):
@@ -423,7 +418,3 @@ class Metrics(Base):
     def test_a_file_that_cannot_be(self):
         for name in ("none/m.prom", "", "."):
             self.assertIn("--metrics-file", self.refused("--metrics-file", self.path(name), status=125))
-
-
-if __name__ == "__main__":
-    unittest.main()

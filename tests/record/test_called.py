@@ -7,7 +7,8 @@ import tempfile
 import time
 import unittest
 
-MALLOW, VICTIMS = os.environ["MALLOW"], os.environ["VICTIMS"]
+from mallowtest import MALLOW, VICTIMS
+
 TITLE = "server: user db\x1b[2J idle"
 SHOWN = r"server: user db\x1b[2J idle"
 
@@ -87,6 +88,3 @@ class Called(unittest.TestCase):
             if line != "\n" and (said := json.loads(line))["comm"] == "worker/7":
                 break
         self.assertEqual((said["name"], said["title"]), ("called-so", TITLE))
-
-
-unittest.main()

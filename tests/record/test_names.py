@@ -1,16 +1,15 @@
 """Names are those of the program that ran: rebuilt, removed or replaced files, a program that the dynamic linker was
 started to run."""
-import json
 import os
 import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
-import unittest
 
-MALLOW, FIRST, EXCHANGED, WITH_ID = (os.environ[k] for k in ("MALLOW", "NAMED", "NAMED_EXCHANGED", "NAMED_WITH_ID"))
+from mallowtest import LIBRARY, MALLOW, Test, mallow, program, record, report
+
+FIRST, EXCHANGED, WITH_ID = (program("record/named" + how) for how in ("", "_exchanged", "_with_id"))
 LINKER = re.search(r"interpreter: (\S+?)\]", subprocess.run(["readelf", "-l", FIRST], capture_output=True, text=True,
                                                            check=True).stdout).group(1)
 
@@ -31,21 +30,13 @@ def children_of(pid):
         return [int(k) for k in f.read().split()]
 
 
-class Names(unittest.TestCase):
+class Names(Test):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
         self.program, self.recording = self.folder + "/prog", self.folder + "/r.mlw"
-
-    def mallow(self, *arguments):
-        done = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=100, check=False)
-        self.assertEqual(done.returncode, 0, (arguments, done.stderr))
-        return done.stdout
 
     def sites(self):
         """The functions that allocated, with their calls."""
-        process = json.loads(self.mallow("report", "--json", "-n", "0", self.recording))["processes"][0]
+        process = report(self.recording)["processes"][0]
         return {s["frames"][s["call_site"]].get("function"): s["calls"] for s in process["sites"]}
 
     def start(self, *command):
@@ -73,7 +64,7 @@ class Names(unittest.TestCase):
     def test_a_program_without_build_id_that_is_rebuilt(self):
         shutil.copy(FIRST, self.program)
         os.utime(self.program, ns=(1, 1700000000123456789))
-        self.mallow("record", "-q", "-o", self.recording, "--", self.program)
+        record(self.recording, self.program)
         self.assertEqual(self.sites(), {"first_fn": 100, "second_fn": 1})
         os.rename(self.program, self.program + ".kept")
         shutil.copy(EXCHANGED, self.program)
@@ -82,12 +73,12 @@ class Names(unittest.TestCase):
             if time_ns:
                 os.utime(self.program, ns=(1, time_ns))
             self.assertFalse({"first_fn", "second_fn"} & set(self.sites()))
-            self.assertIn("has no build-id, as many bytes, and other contents", " ".join(self.mallow("report", self.recording).split()))
+            self.assertIn("has no build-id, as many bytes, and other contents", " ".join(mallow("report", self.recording).stdout.split()))
         with open(self.program, "ab") as f:
             f.write(b"x")
         os.utime(self.program, ns=(1, 1700000000123456789))
         self.assertFalse({"first_fn", "second_fn"} & set(self.sites()))
-        self.assertIn("is another file than the recorded one", self.mallow("report", self.recording))
+        self.assertIn("is another file than the recorded one", mallow("report", self.recording).stdout)
         # the file as it was, also where an archive has kept whole seconds
         os.rename(self.program + ".kept", self.program)
         self.assertEqual(self.sites(), {"first_fn": 100, "second_fn": 1})
@@ -103,7 +94,7 @@ class Names(unittest.TestCase):
         for more in (1, 7 << 20, 9 << 20, 100 << 20):
             with self.subTest(more=more):
                 copy(more)
-                self.mallow("record", "-q", "-o", self.recording, "--", self.program)
+                record(self.recording, self.program)
                 self.assertEqual(self.sites(), {"first_fn": 100, "second_fn": 1})
                 time_ns = os.stat(self.program).st_mtime_ns
                 for at in (9, os.path.getsize(self.program) - 1):  # no reader of ELF looks at these
@@ -118,11 +109,11 @@ class Names(unittest.TestCase):
     def test_by_the_library_alone(self):
         """Without `mallow record` nobody has read the file: it is known by its size and its time."""
         shutil.copy(FIRST, self.program)
-        subprocess.run([self.program], check=True, env={"LD_PRELOAD": os.environ["RECORD_LIBRARY"], "MALLOW_OUTPUT": self.recording})
+        subprocess.run([self.program], check=True, env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": self.recording})
         self.assertEqual(self.sites(), {"first_fn": 100, "second_fn": 1})
         os.utime(self.program, ns=(1, 1700000000123456789))
         self.assertFalse({"first_fn", "second_fn"} & set(self.sites()))
-        self.assertIn("was changed since it was recorded, and has no build-id", " ".join(self.mallow("report", self.recording).split()))
+        self.assertIn("was changed since it was recorded, and has no build-id", " ".join(mallow("report", self.recording).stdout.split()))
 
     def test_while_it_runs(self):
         """Replaced by another build: what watches, records and reads the process has the names of its own."""
@@ -133,10 +124,10 @@ class Names(unittest.TestCase):
                 os.remove(self.program)
                 if other:
                     shutil.copy(other, self.program)
-                for text in (self.watched("-p", pid), self.mallow("heap", pid)):
+                for text in (self.watched("-p", pid), mallow("heap", pid).stdout):
                     self.assertNotIn("second_fn", text.split("first_fn")[0])
                     self.assertTrue("first_fn" in text or "table_of_program" in text, text)
-                self.mallow("record", "-q", "-p", pid, "-d", "300ms", "-o", self.recording)
+                mallow("record", "-q", "-p", pid, "-d", "300ms", "-o", self.recording)
                 self.assertEqual(list(self.sites()), ["first_fn"])
                 os.remove(self.recording)
 
@@ -162,11 +153,11 @@ class Names(unittest.TestCase):
                     for child in children_of(pid) or [pid]:
                         os.kill(child, signal.SIGTERM)
                 p.wait(60)
-                processes = json.loads(self.mallow("report", "--json", "-n", "0", self.recording))["processes"]
+                processes = report(self.recording)["processes"]
                 sites = [s["frames"][s["call_site"]] for k in processes for s in k["sites"] if k["exe"] == self.program]
                 self.assertEqual({s.get("function") for s in sites} - {"main"}, {"first_fn", "second_fn"})
                 self.assertEqual({s["module"] for s in sites}, {"prog"})
-                self.assertNotIn("prog:", self.mallow("report", self.recording))
+                self.assertNotIn("prog:", mallow("report", self.recording).stdout)
                 os.remove(self.recording)
                 if other:
                     os.remove(self.program)
@@ -181,14 +172,14 @@ class Names(unittest.TestCase):
                                           capture_output=True, text=True, check=False)
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertEqual(self.sites(), {"first_fn": 100, "second_fn": 1})
-                    process = json.loads(self.mallow("report", "--json", self.recording))["processes"][0]
+                    process = report(self.recording)["processes"][0]
                     self.assertEqual(process["exe"], self.program)
                     os.remove(self.recording)
                     pid = self.start(*command)
                     self.assertIn("first_fn", self.watched("-p", pid))
-                    self.mallow("record", "-q", "-p", pid, "-d", "300ms", "-o", self.recording)
+                    mallow("record", "-q", "-p", pid, "-d", "300ms", "-o", self.recording)
                     self.assertEqual(list(self.sites()), ["first_fn"])
-                    self.assertIn("table_of_program", self.mallow("heap", pid))
+                    self.assertIn("table_of_program", mallow("heap", pid).stdout)
                     os.remove(self.recording)
 
     def test_watched_from_the_linker_on(self):
@@ -198,7 +189,3 @@ class Names(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("first_fn", done.stdout)
         self.assertNotIn("elf_", done.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -13,34 +13,16 @@ import stat
 import struct
 import subprocess
 import sys
-import tempfile
-import time
-import unittest
 
-import chunks
-from mallowtest import MALLOW, has_ended, run, status_of, victim
+from mallowtest import MALLOW, Test, chunks, has_ended, program, run, status_of, victim, wait_until
 
-SPLIT = os.environ.get("SPLIT", "")
-STACKS = os.environ.get("STACKS", "")
-PHASES = os.environ.get("PHASES", "")
+SPLIT, STACKS, PHASES = (program("record/" + name) for name in ("split", "stacks", "phases"))
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def until(what, name="", seconds=600):
-    """Waits for a condition; the time is only the patience of the test."""
-    end = time.monotonic() + seconds
-    while not (value := what()):
-        if time.monotonic() > end:
-            raise AssertionError(f"waited in vain: {name}")
-        time.sleep(0.01)
-    return value
-
-
-class Case(unittest.TestCase):
+class Case(Test):
     def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="mallow-record-")
-        self.addCleanup(shutil.rmtree, self.dir, True)
-        self.file = os.path.join(self.dir, "recording.mlw")
+        self.file = os.path.join(self.folder, "recording.mlw")
 
     def record(self, *argv, options=(), **kw):
         return run([MALLOW, "record", "--keep-raw", "-o", self.file, *options, "--", *argv], **kw)
@@ -89,23 +71,23 @@ class Exit(Case):
             self.assertEqual(rec.ends(image), [(chunks.KILLED, int(number))])
 
     def test_not_found(self):
-        for name in ("no-such-program-at-all", "/no/such/path", os.path.join(self.dir, "nothing")):
+        for name in ("no-such-program-at-all", "/no/such/path", os.path.join(self.folder, "nothing")):
             r = self.record(name)
             self.assertEqual(r.rc, 127)
             self.assertEqual(len(r.err.splitlines()), 1)
             self.assertFalse(os.path.exists(self.file), "no file for a program that never ran")
 
     def test_not_executable(self):
-        plain = os.path.join(self.dir, "plain")
+        plain = os.path.join(self.folder, "plain")
         with open(plain, "w", encoding="ascii") as f:
             f.write("echo hello\n")
-        for name in (plain, self.dir):
+        for name in (plain, self.folder):
             r = self.record(name)
             self.assertEqual(r.rc, 126, r.err)
             self.assertFalse(os.path.exists(self.file))
 
     def test_a_script_without_its_interpreter(self):
-        script = os.path.join(self.dir, "script")
+        script = os.path.join(self.folder, "script")
         with open(script, "w", encoding="ascii") as f:
             f.write("#!/no/such/interpreter\n")
         os.chmod(script, 0o755)
@@ -114,13 +96,13 @@ class Exit(Case):
         self.assertIn(b"/no/such/interpreter", r.err)
 
     def test_scripts(self):
-        script = os.path.join(self.dir, "script")
+        script = os.path.join(self.folder, "script")
         with open(script, "w", encoding="ascii") as f:
             f.write('#!/bin/sh\necho "$0|$1"\nexit 9\n')
         os.chmod(script, 0o755)
         r = self.record(script, "a b")
         self.assertEqual((r.rc, r.out), (9, f"{script}|a b\n".encode()))
-        without = os.path.join(self.dir, "without")  # no #! line: the shell's own rule, execvp's too
+        without = os.path.join(self.folder, "without")  # no #! line: the shell's own rule, execvp's too
         with open(without, "w", encoding="ascii") as f:
             f.write("echo plain\n")
         os.chmod(without, 0o755)
@@ -130,11 +112,11 @@ class Exit(Case):
     def test_usage(self):
         for words in (["-p", "1", "true"], ["--with", "sizes", "true"], [], ["--stacks=some", "true"],
                       ["--sample-interval", "0", "true"], ["--nonsense", "true"]):
-            r = run([MALLOW, "record", *words], cwd=self.dir)
+            r = run([MALLOW, "record", *words], cwd=self.folder)
             self.assertEqual(r.rc, 2, (words, r.err))
             self.assertEqual(len(r.err.splitlines()), 1, r.err)
             self.assertEqual(r.out, b"")
-        self.assertEqual(os.listdir(self.dir), [])
+        self.assertEqual(os.listdir(self.folder), [])
 
 
 class Untouched(Case):
@@ -238,7 +220,7 @@ class Untouched(Case):
                 except OSError:
                     pass
             return word in text
-        until(more)
+        wait_until(more)
         return text
 
     def test_interrupt_key_is_the_programs(self):
@@ -254,7 +236,7 @@ class Untouched(Case):
 
     def test_interrupt_key_kills_a_program_that_does_not_catch_it(self):
         p, tty = self.terminal("sleep", "100")
-        until(lambda: os.path.exists(self.file) and self.recording().image_of("sleep"))
+        wait_until(lambda: os.path.exists(self.file) and self.recording().image_of("sleep"))
         os.write(tty, b"\x03")
         self.assertEqual(p.wait(600), 130)
         rec, image = self.only("sleep")
@@ -275,7 +257,7 @@ class Untouched(Case):
 
 class Refused(Case):
     def check(self, program, word, status=125):
-        mark = os.path.join(self.dir, "ran")
+        mark = os.path.join(self.folder, "ran")
         r = self.record(program, mark)
         self.assertEqual(r.rc, status, r.err)
         self.assertIn(word, r.err)
@@ -294,7 +276,7 @@ class Refused(Case):
     def test_setuid(self):
         if os.geteuid() != 0:
             self.skipTest("SKIPPED, LOUDLY: a setuid program can only be made by root")
-        copy = os.path.join(self.dir, "hello")
+        copy = os.path.join(self.folder, "hello")
         shutil.copy(victim("hello"), copy)
         os.chown(copy, 65534, 65534)
         os.chmod(copy, 0o6755)
@@ -305,17 +287,17 @@ class Refused(Case):
         self.assertIn(b"malloc", r.err)
 
     def test_unwritable_folder(self):
-        r = run([MALLOW, "record", "-o", "/proc/recording.mlw", "sh", "-c", f"touch {self.dir}/ran"])
+        r = run([MALLOW, "record", "-o", "/proc/recording.mlw", "sh", "-c", f"touch {self.folder}/ran"])
         self.assertEqual(r.rc, 125, r.err)
         self.assertEqual(len(r.err.splitlines()), 1)
-        self.assertEqual(os.listdir(self.dir), [])
+        self.assertEqual(os.listdir(self.folder), [])
 
     def test_what_is_no_file(self):
-        for name in ("/dev/null", self.dir, "/no/such/folder/x.mlw"):
-            r = run([MALLOW, "record", "-o", name, "sh", "-c", f"touch {self.dir}/ran"])
+        for name in ("/dev/null", self.folder, "/no/such/folder/x.mlw"):
+            r = run([MALLOW, "record", "-o", name, "sh", "-c", f"touch {self.folder}/ran"])
             self.assertEqual(r.rc, 125, r.err)
             self.assertEqual(len(r.err.splitlines()), 1)
-        self.assertEqual(os.listdir(self.dir), [])
+        self.assertEqual(os.listdir(self.folder), [])
 
     def test_two_recordings_into_one_file(self):
         p = self.start("sh", "-c", "echo up; read x")
@@ -331,13 +313,13 @@ class Refused(Case):
 
 class Output(Case):
     def test_default_name(self):
-        r = run([MALLOW, "record", "--keep-raw", "sh", "-c", "echo $$"], cwd=self.dir)
-        self.assertEqual(os.listdir(self.dir), [f"mallow.sh.{int(r.out)}.mlw"])
-        self.assertIn(os.listdir(self.dir)[0].encode(), r.err)
+        r = run([MALLOW, "record", "--keep-raw", "sh", "-c", "echo $$"], cwd=self.folder)
+        self.assertEqual(os.listdir(self.folder), [f"mallow.sh.{int(r.out)}.mlw"])
+        self.assertIn(os.listdir(self.folder)[0].encode(), r.err)
 
     def test_pattern(self):
-        r = run([MALLOW, "record", "--keep-raw", "-o", "a.%p.%%.mlw", "sh", "-c", "echo $$"], cwd=self.dir)
-        self.assertEqual(os.listdir(self.dir), [f"a.{int(r.out)}.%.mlw"])
+        r = run([MALLOW, "record", "--keep-raw", "-o", "a.%p.%%.mlw", "sh", "-c", "echo $$"], cwd=self.folder)
+        self.assertEqual(os.listdir(self.folder), [f"a.{int(r.out)}.%.mlw"])
 
     def test_overwrites(self):
         with open(self.file, "wb") as f:
@@ -397,7 +379,7 @@ class Beside(Case):
                 if comm == f"{name}\n" and status_of(pid)[1:2] == [str(p.pid)]:
                     return int(pid)
             return None
-        return until(find)
+        return wait_until(find)
 
 
 class Living(Beside):
@@ -422,7 +404,7 @@ class Living(Beside):
         p.wait()
         self.step(p)  # the program neither died nor waits
         p.stdin.close()
-        until(lambda: has_ended(child))
+        wait_until(lambda: has_ended(child))
         rec, image = self.only("wait")
         self.assertEqual(rec.sizes(image, 10), 10)
         self.assertEqual(rec.sizes(image, 11), 10, "its own way out is enough")
@@ -430,7 +412,7 @@ class Living(Beside):
     def test_interim_copies(self):
         p = self.control_program()
         self.step(p)
-        until(lambda: (r := self.recording()).image_of("wait") and r.sizes(r.image_of("wait")[0], 10) == 10)
+        wait_until(lambda: (r := self.recording()).image_of("wait") and r.sizes(r.image_of("wait")[0], 10) == 10)
         self.assertTrue(all(c.flags & chunks.INTERIM for c in self.recording().of(chunks.EVENTS)))
         self.step(p)
         p.stdin.close()
@@ -439,7 +421,7 @@ class Living(Beside):
         self.assertEqual([rec.sizes(image, n) for n in (10, 11)], [10, 10])
 
     def test_background_processes_are_waited_for(self):
-        fifo = os.path.join(self.dir, "fifo")
+        fifo = os.path.join(self.folder, "fifo")
         os.mkfifo(fifo)
         p = self.start("sh", "-c", f"{victim('control')} wait < {fifo} > /dev/null 2>&1 & exit 3")
         with open(fifo, "wb") as f:
@@ -466,15 +448,15 @@ class Living(Beside):
             self.assertEqual(rec.ends(image), [(chunks.EXIT, 0)])
 
     def test_interrupted_while_it_waits(self):
-        fifo = os.path.join(self.dir, "fifo")
+        fifo = os.path.join(self.folder, "fifo")
         os.mkfifo(fifo)
-        p = self.start("sh", "-c", f"exec 9<>{fifo}; {victim('control')} wait <&9 > {self.dir}/out 2>&1 & "
-                       f"echo $! > {self.dir}/pid; exit 3", preexec_fn=os.setpgrp)
+        p = self.start("sh", "-c", f"exec 9<>{fifo}; {victim('control')} wait <&9 > {self.folder}/out 2>&1 & "
+                       f"echo $! > {self.folder}/pid; exit 3", preexec_fn=os.setpgrp)
         self.assertIn(b"waiting for 1", p.stderr.readline())
         with open(fifo, "wb") as f:
             f.write(b"x")
             f.flush()
-            until(lambda: os.path.getsize(os.path.join(self.dir, "out")) == 1)
+            wait_until(lambda: os.path.getsize(os.path.join(self.folder, "out")) == 1)
             p.send_signal(signal.SIGINT)
             self.assertEqual(p.wait(600), 3)
             self.assertIn(b"still running", p.stderr.read())
@@ -484,11 +466,11 @@ class Living(Beside):
             size = os.path.getsize(self.file)
             f.write(b"x")  # the process lives, and is not recorded any more
             f.flush()
-            until(lambda: os.path.getsize(os.path.join(self.dir, "out")) == 2)
-        with open(os.path.join(self.dir, "pid"), encoding="ascii") as f:
+            wait_until(lambda: os.path.getsize(os.path.join(self.folder, "out")) == 2)
+        with open(os.path.join(self.folder, "pid"), encoding="ascii") as f:
             pid = int(f.read())
         os.kill(pid, signal.SIGTERM)
-        until(lambda: has_ended(pid))
+        wait_until(lambda: has_ended(pid))
         self.assertEqual(os.path.getsize(self.file), size)
 
     def test_daemons(self):
@@ -520,7 +502,7 @@ class Living(Beside):
         self.assertEqual(p.stdout.readline(), b"done\n")
         session = f"/proc/{p.pid}/fd/{self.session_fd(p.pid)}"
         # mallow may be a little behind
-        until(lambda: os.stat(session).st_blocks * 512 < 4 << 20, "the buffers of processes that ended are given back")
+        wait_until(lambda: os.stat(session).st_blocks * 512 < 4 << 20, "the buffers of processes that ended are given back")
         p.stdin.close()
         p.wait(600)
         self.assertEqual(len(self.recording().images()), 301)
@@ -551,7 +533,7 @@ class Living(Beside):
         self.assertGreater(begun, 4)
 
     def test_full_disk(self):
-        disk = os.path.join(self.dir, "disk")
+        disk = os.path.join(self.folder, "disk")
         os.mkdir(disk)
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "none", disk], capture_output=True,
                           check=False).returncode:
@@ -570,7 +552,7 @@ class Living(Beside):
         """Calls beyond those of the loop: stdio's buffer and the like, which the same program without the
         loop has."""
         mine = self.file
-        self.file = os.path.join(self.dir, "none.mlw")
+        self.file = os.path.join(self.folder, "none.mlw")
         try:
             self.record(victim("loop"), "0")
             r, i = self.only("0")
@@ -596,8 +578,8 @@ class Living(Beside):
     def test_hard_file_size_limit_of_a_user(self):
         if os.geteuid() != 0:
             self.skipTest("SKIPPED, LOUDLY: only root may become somebody else")
-        mark = os.path.join(self.dir, "ran")
-        os.chmod(self.dir, 0o777)
+        mark = os.path.join(self.folder, "ran")
+        os.chmod(self.folder, 0o777)
 
         def before():
             resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, 100 << 10))
@@ -671,7 +653,7 @@ class Resident(Beside):
             rec, image = self.only(SPLIT)
             samples = self.samples(rec, image)
             return self.splits(rec, image) and samples and max(s[2] for s in samples) >= 76 << 20
-        until(seen, "a sample of what it holds, and a split at a peak")
+        wait_until(seen, "a sample of what it holds, and a split at a peak")
         rec, image = self.finish(p)
         samples = self.samples(rec, image)
         clocks = [s[0] for s in samples]
@@ -714,7 +696,7 @@ class Moments(Beside):
     def settled(self, what):
         """Waits for a split in the file that says what the heap is, within a fiftieth."""
         heap = self.heap()
-        until(lambda: any(abs(s["heap"] - heap) <= heap / 50 for s in self.splits()), what)
+        wait_until(lambda: any(abs(s["heap"] - heap) <= heap / 50 for s in self.splits()), what)
 
     def test_gap_and_live(self):
         p = self.begin()
@@ -722,14 +704,14 @@ class Moments(Beside):
         self.settled("the peak of the resident size")
         n, heap = len(self.splits()), self.heap()
         self.order(p, "thin 37")  # what is resident stays, what is live goes: only the gap has a new peak
-        until(lambda: len(self.splits()) > n, "the peak of the gap")
+        wait_until(lambda: len(self.splits()) > n, "the peak of the gap")
         self.assertGreater(self.splits()[-1]["heap"], heap * 0.9)
         n = len(self.splits())
         self.order(p, "large 100000000")  # live and not resident: a new peak of what is live, and of no other figure
-        until(lambda: len(self.splits()) > n, "the peak of what is live")
+        wait_until(lambda: len(self.splits()) > n, "the peak of what is live")
         n = len(self.splits())
         self.order(p, "mark here")
-        until(lambda: len(self.splits()) > n, "the mark")
+        wait_until(lambda: len(self.splits()) > n, "the mark")
         self.assertEqual(run([MALLOW, "control", str(self.pid), "mark", "outside"]).rc, 0)
         self.assertGreater(len(self.splits()), n + 1)
         self.assertLess(len(self.splits()), 200)
@@ -741,9 +723,9 @@ class Moments(Beside):
         p = self.begin()
         self.order(p, "large 60000000")
         self.order(p, "touch 60000000")
-        until(lambda: any(s["anonymous"] > 55e6 for s in self.splits()), "the peak of the resident size")
+        wait_until(lambda: any(s["anonymous"] > 55e6 for s in self.splits()), "the peak of the resident size")
         self.order(p, "drop")
-        until(lambda: self.splits()[-1]["anonymous"] < 5e6, "what is left")
+        wait_until(lambda: self.splits()[-1]["anonymous"] < 5e6, "what is left")
         p.stdin.close()
         self.assertEqual(p.wait(600), 0)
 
@@ -771,7 +753,7 @@ class Sealed(Sealing):
         r = self.seal(victim("loop"), "1")
         self.assertEqual(r.rc, 0)
         self.assertTrue(self.is_sealed())
-        self.assertEqual(os.listdir(self.dir), ["recording.mlw"])
+        self.assertEqual(os.listdir(self.folder), ["recording.mlw"])
         doc = self.report()
         self.assertIn(f"{doc['events']:,} calls of 1 program".encode(), r.err)
         self.assertTrue(doc["processes"][0]["complete"])
@@ -812,7 +794,7 @@ class Sealed(Sealing):
         p.wait()
         self.step(p)
         p.stdin.close()
-        until(lambda: has_ended(child))
+        wait_until(lambda: has_ended(child))
         p.stdout.close()
         p.stderr.close()
         self.assertEqual(self.report()["events"], 20)
@@ -836,7 +818,7 @@ class Sealed(Sealing):
             os.waitpid(child, 0)
 
     def test_full_disk(self):
-        disk = os.path.join(self.dir, "disk")
+        disk = os.path.join(self.folder, "disk")
         os.mkdir(disk)
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "none", disk], capture_output=True,
                           check=False).returncode:
@@ -862,7 +844,7 @@ class Drafted(Sealing):
         """Its size; it has no name."""
         for fd in os.listdir(f"/proc/{pid}/fd"):
             try:
-                if os.readlink(f"/proc/{pid}/fd/{fd}").startswith(self.dir + "/#"):
+                if os.readlink(f"/proc/{pid}/fd/{fd}").startswith(self.folder + "/#"):
                     return os.stat(f"/proc/{pid}/fd/{fd}").st_size
             except OSError:
                 pass
@@ -876,11 +858,11 @@ class Drafted(Sealing):
         self.addCleanup(lambda: (p.kill(), p.wait(), p.stdout.close(), p.stderr.close()))
         child = self.child_of(p, "loop")
         self.addCleanup(lambda: has_ended(child) or os.kill(child, signal.SIGKILL))
-        until(lambda: os.path.exists(self.file) and os.stat(self.file).st_size > self.RAW_BYTES)
+        wait_until(lambda: os.path.exists(self.file) and os.stat(self.file).st_size > self.RAW_BYTES)
         os.kill(child, signal.SIGSTOP)
         raw = open(self.file, "rb")
         self.addCleanup(raw.close)
-        until(lambda: self.draft_of(p.pid) > self.DRAFT_BYTES)
+        wait_until(lambda: self.draft_of(p.pid) > self.DRAFT_BYTES)
         return p, child, raw
 
     def test_the_same_as_at_the_end(self):
@@ -888,8 +870,8 @@ class Drafted(Sealing):
         os.kill(child, signal.SIGKILL)
         self.assertEqual(p.wait(600), 137)
         self.assertTrue(self.is_sealed())
-        self.assertEqual(os.listdir(self.dir), ["recording.mlw"])
-        again = os.path.join(self.dir, "again.mlw")
+        self.assertEqual(os.listdir(self.folder), ["recording.mlw"])
+        again = os.path.join(self.folder, "again.mlw")
         with open(again, "wb") as f:
             shutil.copyfileobj(raw, f)
         with open(again, "rb") as f:
@@ -919,11 +901,11 @@ class Drafted(Sealing):
         p, child, _ = self.until_drafted()
         p.kill()
         p.wait()
-        self.assertEqual(os.listdir(self.dir), ["recording.mlw"])
+        self.assertEqual(os.listdir(self.folder), ["recording.mlw"])
         self.assertFalse(self.is_sealed())
         before = sum(c.calls for c in self.recording().of(chunks.EVENTS) if not c.flags & chunks.INTERIM)
         os.kill(child, signal.SIGKILL)
-        until(lambda: has_ended(child))
+        wait_until(lambda: has_ended(child))
         doc = self.report()
         self.assertTrue(self.is_sealed())
         self.assertEqual(doc["lost_events"], 0)
@@ -996,7 +978,3 @@ class Control(Beside):
             r = self.control(*words) if words else run([MALLOW, "control"])
             self.assertEqual(r.rc, 2, words)
             self.assertEqual(len(r.err.splitlines()), 1, r.err)
-
-
-if __name__ == "__main__":
-    unittest.main()

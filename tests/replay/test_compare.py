@@ -3,34 +3,23 @@ baselines are edited so that the answer is known."""
 import json
 import os
 import subprocess
-import tempfile
 import unittest
 
-MALLOW, RING, HEAP = (os.environ[k] for k in ("MALLOW", "RING", "HEAP"))
+from mallowtest import MALLOW, mallow, path, program
 
-
-def mallow(*arguments, status=0, **environment):
-    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=600,
-                       env={**os.environ, **environment})
-    assert p.returncode == status, (arguments, p.returncode, p.stdout[-2000:], p.stderr)
-    return p
+RING, HEAP = program("workload/ring"), program("workload/heap")
 
 
 class Compares(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        trace = os.path.join(cls.folder.name, "ring.mlw")
-        cls.workload = os.path.join(cls.folder.name, "ring.mwl")
-        cls.one_thread = os.path.join(cls.folder.name, "heap.mwl")
+        trace = path("ring.mlw")
+        cls.workload = path("ring.mwl")
+        cls.one_thread = path("heap.mwl")
         for workload, program in (cls.workload, (RING, "500")), (cls.one_thread, (HEAP, "0", "20000")):
             subprocess.run([MALLOW, "record", "-q", "-o", trace, "--", *program], check=True, capture_output=True,
                            timeout=600)
             mallow("workload", "-q", "-o", workload, trace)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
 
     def test_json(self):
         out = json.loads(mallow("compare", "--json", "--repeat", "3", "--alloc", "glibc", "--alloc",
@@ -66,7 +55,7 @@ class Compares(unittest.TestCase):
     def test_side_by_side(self):
         """One thread each: all at once, unless the figures are to be kept, or there is one candidate. The first
         round, which tells how many threads there are, is none of those asked for."""
-        baseline = os.path.join(self.folder.name, "apart")
+        baseline = path("apart")
         for workload, options, together in ((self.one_thread, ["--alloc", "glibc,glibc"], True),
                                             (self.one_thread, ["--alloc", "glibc,glibc", "--save", baseline], False),
                                             (self.one_thread, ["--alloc", "glibc,glibc", "--pace", "1000"], False),
@@ -117,7 +106,7 @@ class Compares(unittest.TestCase):
         files = []
         for k in range(n):
             part = dict(whole, shard=f"{k + 1}/{n}", corpus=whole["corpus"][k::n])
-            files.append(os.path.join(self.folder.name, f"shard-{k}.json"))
+            files.append(path(f"shard-{k}.json"))
             with open(files[-1], "w", encoding="utf-8") as f:
                 json.dump(part, f)
         return files
@@ -167,9 +156,9 @@ class Compares(unittest.TestCase):
         self.assertIn("for --corpus", mallow("compare", "--shard", "1/2", self.workload, status=2).stderr)
 
     def test_corpus_against_a_baseline(self):
-        path = os.path.join(self.folder.name, "corpus.json")
-        mallow("compare", "--corpus", "--repeat", "2", "--alloc", "glibc", "--save", path)
-        out = mallow("compare", "--corpus", "--repeat", "2", "--alloc", "glibc", "--against", path).stdout
+        file = path("corpus.json")
+        mallow("compare", "--corpus", "--repeat", "2", "--alloc", "glibc", "--save", file)
+        out = mallow("compare", "--corpus", "--repeat", "2", "--alloc", "glibc", "--against", file).stdout
         self.assertIn("the baseline's", out)
         self.assertNotIn("geometric mean", out)
 
@@ -177,13 +166,13 @@ class Compares(unittest.TestCase):
         """The workload as zstd packs it, by way of the corpus: one that is there, cut or changed."""
         corpus = os.path.join(os.path.dirname(MALLOW), "corpus", "git-pack.mwl.zst")
         with open(corpus, "rb") as f:
-            return corpus, bytearray(f.read()), os.path.join(self.folder.name, name)
+            return corpus, bytearray(f.read()), path(name)
 
     def test_packed_is_read(self):
         corpus, _, _ = self.packed("x")
         run = json.loads(mallow("replay", "--json", "--dry-run", corpus).stdout)
         self.assertEqual(run["threads"], 5)
-        out = os.path.join(self.folder.name, "pack.wl")
+        out = path("pack.wl")
         mallow("workload", "-q", "-o", out, corpus)
         self.assertGreater(os.path.getsize(out), 10000)
         mallow("tune", "--runs", "12", corpus)
@@ -210,38 +199,38 @@ class Compares(unittest.TestCase):
             self.assertTrue(low <= average <= high)
 
     def test_baselines_of_something_else(self):
-        path = os.path.join(self.folder.name, "other.json")
-        mallow("compare", "--repeat", "2", "--alloc", "glibc", "--save", path, self.workload)
-        again = ["compare", "--repeat", "2", "--alloc", "glibc", "--against", path, self.workload]
+        file = path("other.json")
+        mallow("compare", "--repeat", "2", "--alloc", "glibc", "--save", file, self.workload)
+        again = ["compare", "--repeat", "2", "--alloc", "glibc", "--against", file, self.workload]
         mallow(*again)
         self.assertIn("another --touch", mallow(*again, "--touch", "none", status=2).stderr)
-        with open(path, encoding="utf-8") as f:
+        with open(file, encoding="utf-8") as f:
             document = json.load(f)
         for run in document["runs"]:
             run["operations"] += 1
-        with open(path, "w", encoding="utf-8") as f:
+        with open(file, "w", encoding="utf-8") as f:
             json.dump(document, f)
         self.assertIn("another workload", mallow(*again, status=2).stderr)
 
     def edited(self, name, rss_factor):
         """A baseline in which time is no trouble and peaks were rss_factor times what they are."""
-        home = os.path.join(self.folder.name, "data")
-        mallow("compare", "--repeat", "4", "--alloc", "glibc", "--save", name, self.workload, XDG_DATA_HOME=home)
-        path = os.path.join(home, "mallow", "baselines", name + ".json")
-        with open(path, encoding="utf-8") as f:
+        home = path("data")
+        mallow("compare", "--repeat", "4", "--alloc", "glibc", "--save", name, self.workload, env={"XDG_DATA_HOME": home})
+        file = os.path.join(home, "mallow", "baselines", name + ".json")
+        with open(file, encoding="utf-8") as f:
             document = json.load(f)
         for run in document["runs"]:
             run["user_ns"] *= 1000
             run["system_ns"] += 10**12
             run["peak_rss_bytes"] = int(run["peak_rss_bytes"] * rss_factor)
-        with open(path, "w", encoding="utf-8") as f:
+        with open(file, "w", encoding="utf-8") as f:
             json.dump(document, f)
         return home
 
     def gate(self, name, factor, status):
         home = self.edited(name, factor)
         return mallow("compare", "--repeat", "4", "--alloc", "glibc", "--against", name, "--fail-above", "50%",
-                      self.workload, status=status, XDG_DATA_HOME=home)
+                      self.workload, status=status, env={"XDG_DATA_HOME": home})
 
     def test_gate_opens(self):
         self.gate("same", 1, 0)
@@ -251,16 +240,16 @@ class Compares(unittest.TestCase):
 
     def test_gate_that_is_not_known(self):
         home = self.edited("wild", 1)
-        path = os.path.join(home, "mallow", "baselines", "wild.json")
-        with open(path, encoding="utf-8") as f:
+        file = os.path.join(home, "mallow", "baselines", "wild.json")
+        with open(file, encoding="utf-8") as f:
             document = json.load(f)
         for i, run in enumerate(document["runs"]):  # from a tenth to a thousand times as much
             run["peak_rss_bytes"] = int(run["peak_rss_bytes"] * 10 ** (i - 1))
-        with open(path, "w", encoding="utf-8") as f:
+        with open(file, "w", encoding="utf-8") as f:
             json.dump(document, f)
-        out = os.path.join(self.folder.name, "junit.xml")
+        out = path("junit.xml")
         said = mallow("compare", "--repeat", "4", "--alloc", "glibc", "--against", "wild", "--fail-above", "50%",
-                      "--annotate=github", "--junit", out, self.workload, status=3, XDG_DATA_HOME=home).stderr
+                      "--annotate=github", "--junit", out, self.workload, status=3, env={"XDG_DATA_HOME": home}).stderr
         self.assertIn("glibc: peak RSS: not known whether it is worse (between ", said)
         self.assertIn("::error title=mallow compare::glibc: peak RSS", said.replace("%3A", ":"))
         with open(out, encoding="utf-8") as f:
@@ -271,7 +260,7 @@ class Compares(unittest.TestCase):
 
     def test_a_recording(self):
         """It becomes a workload by itself: the same as one made by hand; of several processes one is chosen."""
-        trace, mwl = (os.path.join(self.folder.name, n) for n in ("itself.mlw", "itself.mwl"))
+        trace, mwl = (path(n) for n in ("itself.mlw", "itself.mwl"))
         mallow("record", "-q", "-o", trace, "--", "/bin/sh", "-c", f"{HEAP} 0 100; {RING} 5")
         said = mallow("compare", "--repeat", "2", "--alloc", "glibc", trace, status=2).stderr
         self.assertIn("--pid", said)
@@ -279,22 +268,18 @@ class Compares(unittest.TestCase):
         pid = next(p["pid"] for p in json.loads(mallow("report", "--json", trace).stdout)["processes"]
                    if p["exe"] == os.path.realpath(HEAP))
         mallow("workload", "-q", "--pid", str(pid), "-o", mwl, trace)
-        before = sorted(os.listdir(self.folder.name))
+        before = sorted(os.listdir(path()))
         runs = [json.loads(mallow("compare", "--json", "--repeat", "2", "--alloc", "glibc,glibc", *options,
-                                  TMPDIR=self.folder.name).stdout)["runs"]
+                                  env={"TMPDIR": path()}).stdout)["runs"]
                 for options in ((mwl,), ("-p", str(pid), trace))]
         keys = ("threads", "operations", "peak_ideal_rss_bytes")
         self.assertEqual(*[[[r[k] for k in keys] for r in run] for run in runs])
-        self.assertEqual(sorted(os.listdir(self.folder.name)), before)
+        self.assertEqual(sorted(os.listdir(path())), before)
 
     def test_messages(self):
         self.assertIn("no baseline", mallow("compare", "--against", "never", self.workload, status=2,
-                                            XDG_DATA_HOME=self.folder.name).stderr)
+                                            env={"XDG_DATA_HOME": path()}).stderr)
         self.assertIn("percentage", mallow("compare", "--fail-above", "much", self.workload, status=2).stderr)
         self.assertIn("percentage", mallow("compare", "--precision", "much", self.workload, status=2).stderr)
         self.assertIn("unknown allocator", mallow("compare", "--alloc", "a,b", self.workload, status=2).stderr)
         self.assertIn("empty", mallow("compare", "--alloc", "glibc,", self.workload, status=2).stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

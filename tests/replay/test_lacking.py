@@ -1,12 +1,10 @@
 """Allocators that lack functions, or crash: what a replay calls instead, and whose figures are shown."""
 import json
-import os
 import struct
-import subprocess
-import tempfile
-import unittest
 
-MALLOW, FEW = (os.environ[k] for k in ("MALLOW", "FEW"))
+from mallowtest import Test, mallow, program
+
+FEW = program("replay/libfew.so")
 MALLOC, CALLOC, FREE, REALLOC, MEMALIGN, VALLOC, PVALLOC, POSIX = range(1, 9)  # of a raw trace of dj/malloc
 MEMALIGN_WL, VALLOC_WL, PVALLOC_WL, POSIX_WL = range(12, 16)  # of its workloads
 
@@ -19,22 +17,12 @@ def at(n):
     return 0x7F0000000000 + (n << 20)
 
 
-class Lacking(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def mallow(self, *arguments, status=0):
-        p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=250, check=False)
-        self.assertEqual(p.returncode, status, (arguments, p.stdout[-2000:], p.stderr))
-        return p
-
+class Lacking(Test):
     def workload(self, *records, name="w.mwl"):
         trace, out = self.folder + "/trace", f"{self.folder}/{name}"
         with open(trace, "wb") as f:
             f.write(record(255, 0x1234, 0, 8) + b"".join(records))
-        self.mallow("workload", "-q", trace, "-o", out)
+        mallow("workload", "-q", trace, "-o", out)
         return out
 
     def aligned(self):
@@ -45,7 +33,7 @@ class Lacking(unittest.TestCase):
 
     def test_the_nearest_function_stands_in(self):
         workload = self.aligned()
-        out = self.mallow("replay", "--alloc", FEW, "--touch", "bytes", "--json", workload)
+        out = mallow("replay", "--alloc", FEW, "--touch", "bytes", "--json", workload)
         calls = json.loads(out.stdout)["calls"]
         self.assertEqual({k: v.get("replaced_by") for k, v in calls.items()},
                          {"malloc": None, "calloc": None, "realloc": None, "free": None, "memalign": None,
@@ -53,15 +41,15 @@ class Lacking(unittest.TestCase):
         self.assertEqual({v["failed"] for v in calls.values()}, {0})
         for name in ("valloc", "pvalloc", "posix_memalign"):
             self.assertIn(f"{FEW} has no {name}: 1 call became memalign\n", out.stderr)
-        text = self.mallow("replay", "--alloc", FEW, workload)
+        text = mallow("replay", "--alloc", FEW, workload)
         self.assertEqual(text.stderr.count("became memalign"), 3)
-        whole = self.mallow("replay", "--json", workload)
+        whole = mallow("replay", "--json", workload)
         self.assertFalse([v for v in json.loads(whole.stdout)["calls"].values() if "replaced_by" in v])
         self.assertEqual(whole.stderr, "")
 
     def test_installed_allocators(self):
         """jemalloc before 5.3.1 has no pvalloc."""
-        out = self.mallow("compare", "--json", "--repeat", "2", self.aligned())
+        out = mallow("compare", "--json", "--repeat", "2", self.aligned())
         document = json.loads(out.stdout)
         for c in document["candidates"]:
             self.assertNotIn("failed", c)
@@ -74,7 +62,7 @@ class Lacking(unittest.TestCase):
         workload = self.workload(*(record(kind, 0, at(16 * i + kind), size, 64 if kind in (MEMALIGN, POSIX) else 0)
                                    for i, size in enumerate(huge) for kind in kinds),
                                  *(record(FREE, at(16 * i + kind)) for i in range(3) for kind in kinds))
-        run = json.loads(self.mallow("replay", "--alloc", FEW, "--touch", "bytes", "--json", workload).stdout)
+        run = json.loads(mallow("replay", "--alloc", FEW, "--touch", "bytes", "--json", workload).stdout)
         self.assertEqual(run["unexpected_results"], 18)
 
     def test_which_call_it_was(self):
@@ -89,7 +77,7 @@ class Lacking(unittest.TestCase):
                  "killed by signal 11 in record 41 of thread 1, realloc of 4242 bytes\n")):
             workload = self.workload(*fine, crash, *tail)
             for order in "dependent", "recorded":
-                out = self.mallow("replay", "--alloc", FEW, "--order", order, workload, status=1)
+                out = mallow("replay", "--alloc", FEW, "--order", order, workload, status=1)
                 self.assertEqual(out.stderr, "mallow replay: the replay was " + said)
 
     def test_one_that_fails_hides_no_other(self):
@@ -98,7 +86,7 @@ class Lacking(unittest.TestCase):
         why = "the replay was killed by signal 11 in record 2 of thread 1, malloc of 4242 bytes"
         for order in (("glibc", FEW, "glibc+M_ARENA_MAX=1"), (FEW, "glibc", "glibc+M_ARENA_MAX=1")):
             options = ["--repeat", "3", *(f"--alloc={name}" for name in order)]
-            out = self.mallow("compare", "--json", *options, workload, status=1)
+            out = mallow("compare", "--json", *options, workload, status=1)
             self.assertIn(f"mallow compare: {FEW}: {why}\n", out.stderr)
             document = json.loads(out.stdout)
             self.assertEqual([c["candidate"] for c in document["candidates"]], list(order))
@@ -107,12 +95,12 @@ class Lacking(unittest.TestCase):
             for c in document["candidates"]:
                 self.assertEqual("cpu_ns" in c, c["candidate"] != FEW)
                 self.assertEqual("ratio" in c.get("peak_rss_bytes", {}), c["candidate"] == order[2] and order[0] != FEW)
-            text = self.mallow("compare", *options, workload, status=1).stdout
+            text = mallow("compare", *options, workload, status=1).stdout
             self.assertRegex(text, rf"(?m)^{FEW} +failed$")
             self.assertRegex(text, r"(?m)^glibc .*[0-9] .B")
             self.assertEqual("No differences" in text, order[0] == FEW)
         # all fail: as before
-        out = self.mallow("compare", "--repeat", "2", "--alloc", FEW, workload, status=1)
+        out = mallow("compare", "--repeat", "2", "--alloc", FEW, workload, status=1)
         self.assertEqual((out.stdout, out.stderr), ("", f"mallow compare: {FEW}: {why}\n"))
 
     def test_shards_of_one_that_failed(self):
@@ -125,17 +113,17 @@ class Lacking(unittest.TestCase):
             with open(path, "w", encoding="ascii") as f:
                 json.dump({"schema": 1, "shard": f"{k}/2", "corpus": [one]}, f)
             return path
-        out = self.mallow("compare", "--merge", "--json", document(1, None), document(2, "b"), status=1)
+        out = mallow("compare", "--merge", "--json", document(1, None), document(2, "b"), status=1)
         self.assertEqual(out.stderr, "mallow compare: w2: b: crashed\n")
         merged = json.loads(out.stdout)
         self.assertEqual([len(w["runs"]) for w in merged["corpus"]], [4, 2])
         self.assertNotIn("ratio", merged["geometric_means"][0]["cpu_ns"])
-        text = self.mallow("compare", "--merge", document(1, None), document(2, "b"), status=1).stdout
+        text = mallow("compare", "--merge", document(1, None), document(2, "b"), status=1).stdout
         self.assertEqual(text.count("failed"), 2)
 
     def test_nothing_in_a_workload_ends_trace_run(self):
         """dj/malloc's own replayer aborts at valloc, pvalloc and posix_memalign."""
-        said = self.mallow("workload", self.aligned(), "-o", self.folder + "/w.wl").stderr
+        said = mallow("workload", self.aligned(), "-o", self.folder + "/w.wl").stderr
         self.assertIn("3 operations have no word", said)
         with open(self.folder + "/w.wl", "rb") as f:
             data, place, codes = f.read(), 0, []
@@ -157,7 +145,3 @@ class Lacking(unittest.TestCase):
         self.assertFalse({VALLOC_WL, PVALLOC_WL, POSIX_WL} & {c[0] for c in codes})
         self.assertEqual(sorted(c[2:] for c in codes if c[0] == MEMALIGN_WL),
                          [(64, 5000), (64, 5000), (4096, 5000), (4096, 8192)])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,18 +5,11 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
 import unittest
 
-MALLOW = os.environ["MALLOW"]
+from mallowtest import MALLOW, mallow, path
+
 MIB = 1 << 20
-
-
-def mallow(*arguments, status=0, **environment):
-    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=600,
-                       env={**os.environ, **environment})
-    assert p.returncode == status, (arguments, p.returncode, p.stdout[-2000:], p.stderr)
-    return p
 
 
 def number(n):
@@ -30,14 +23,13 @@ def number(n):
 class Options(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
         # four blocks of 16 MiB, the second resized, the first freed; 100 small ones
         operations = [b"\x02" + number(i) + number(16 * MIB) for i in (1, 2, 3, 4)]
         operations += [b"\x04\x02\x02" + number(20 * MIB), b"\x05\x01"]
         operations += [b"\x02" + number(5 + i) + number(100) for i in range(100)]
         cls.big = cls.make("big", b"".join(operations), 110)
-        cls.sleeper = os.path.join(cls.folder.name, "sleeper.mwl")
-        trace = os.path.join(cls.folder.name, "sleeper.mlw")
+        cls.sleeper = path("sleeper.mwl")
+        trace = path("sleeper.mlw")
         subprocess.run([MALLOW, "record", "-q", "-o", trace, "--", sys.executable, "-c",
                         "import time\nfor i in range(5):\n time.sleep(0.02); x = bytearray(10000)"],
                        check=True, capture_output=True, timeout=600)
@@ -59,15 +51,11 @@ class Options(unittest.TestCase):
         size = 0
         while len(head(size)) != size:
             size = len(head(size))
-        source, workload = (os.path.join(cls.folder.name, name + end) for end in (".wl", ".mwl"))
+        source, workload = (path(name + end) for end in (".wl", ".mwl"))
         with open(source, "wb") as f:
             f.write(head(size) + b"".join(bodies))
         mallow("workload", "-q", source, "-o", workload)
         return workload
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
 
     def replay(self, *options, workload=None, **more):
         return json.loads(mallow("replay", "--json", *options, workload or self.big, **more).stdout)
@@ -125,7 +113,7 @@ class Options(unittest.TestCase):
 
     def small_library(self):
         """A malloc that is not glibc's: it never gives anything back, and has settings."""
-        source, library = (os.path.join(self.folder.name, "small." + end) for end in ("c", "so"))
+        source, library = (path("small." + end) for end in ("c", "so"))
         with open(source, "w", encoding="utf-8") as f:
             f.write("""
 #include <stddef.h>
@@ -162,7 +150,7 @@ void *realloc(void *p, size_t n)
     def test_a_library_and_its_environment(self):
         library = self.small_library()
         run = self.replay("--alloc", library, "--set", "MALLOC_CONF=right:1", "--set", "MIMALLOC_THING=7",
-                          MIMALLOC_OTHER="the caller's own stay out")
+                          env={"MIMALLOC_OTHER": "the caller's own stay out"})
         self.assertEqual(os.path.realpath(run["allocator_file"]), os.path.realpath(library))
         self.assertEqual(run["settings"], {"MALLOC_CONF": "right:1", "MIMALLOC_THING": "7"})
         self.assertNotIn("mallinfo", run)
@@ -255,7 +243,3 @@ void *realloc(void *p, size_t n)
                      "bytes Max VmSize", "minor page faults", "Avg malloc", "Avg calloc", "Avg realloc", "Avg free",
                      "Total call time: ", "cycles in 104 calls", "Slowest:", "glibc at the end: "):
             self.assertIn(line, out)
-
-
-if __name__ == "__main__":
-    unittest.main()

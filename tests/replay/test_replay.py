@@ -7,34 +7,24 @@ import subprocess
 import tempfile
 import unittest
 
-MALLOW, REPLAYER, RING, HEAP = (os.environ[k] for k in ("MALLOW", "REPLAYER", "RING", "HEAP"))
+from mallowtest import MALLOW, REPLAYER, mallow, path, program
+
+RING, HEAP = program("workload/ring"), program("workload/heap")
 TIMES = int(os.environ.get("REPLAYS", "40"))
 ROUNDS = 60, 400, 1500, 4000, 12000  # of the recordings of rings
 WATCHDOG_S = 600  # a replay that takes longer hangs
 
 
-def mallow(*arguments, status=0, environment=None):
-    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=WATCHDOG_S,
-                       env={**os.environ, **(environment or {})})
-    assert p.returncode == status, (arguments, p.returncode, p.stdout[-2000:], p.stderr)
-    return p
-
-
 class Replays(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        trace = os.path.join(cls.folder.name, "ring.mlw")
-        cls.workload = os.path.join(cls.folder.name, "ring.mwl")
+        trace = path("ring.mlw")
+        cls.workload = path("ring.mwl")
         p = subprocess.run([MALLOW, "record", "-q", "-o", trace, "--", RING, "1500"], check=True,
                            capture_output=True, text=True, timeout=600)
         cls.called = [int(n) for n in p.stdout.split()]
         mallow("workload", "-q", "-o", cls.workload, trace)
         cls.process = json.loads(mallow("report", "--json", trace).stdout)["processes"][0]
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
 
     def replay(self, *options, **more):
         return json.loads(mallow("replay", "--json", *options, self.workload, **more).stdout)
@@ -111,7 +101,7 @@ class Replays(unittest.TestCase):
         self.assertIn("pace", mallow("replay", "--pace", "soon", self.workload, status=2).stderr)
 
     def test_the_callers_settings_stay_out(self):
-        run = self.replay(environment={"GLIBC_TUNABLES": "glibc.malloc.arena_max=1", "MALLOC_CONF": "x"})
+        run = self.replay(env={"GLIBC_TUNABLES": "glibc.malloc.arena_max=1", "MALLOC_CONF": "x"})
         self.assertEqual(run["settings"], {})
 
 
@@ -119,19 +109,14 @@ class ManyTimes(unittest.TestCase):
     """Rings of several lengths; in every second replay each slot is verified at each change."""
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
         cls.rings = []
         for rounds in ROUNDS:
-            trace, workload = (os.path.join(cls.folder.name, f"{rounds}{end}") for end in (".mlw", ".mwl"))
+            trace, workload = (path(f"{rounds}{end}") for end in (".mlw", ".mwl"))
             p = subprocess.run([MALLOW, "record", "-q", "--stacks=none", "-o", trace, "--", RING, str(rounds)],
                                check=True, capture_output=True, text=True, timeout=WATCHDOG_S)
             mallow("workload", "-q", "-o", workload, trace)
             peak = json.loads(mallow("report", "--json", trace).stdout)["processes"][0]["peak_live_bytes"]
             cls.rings.append((workload, [int(n) for n in p.stdout.split()], peak))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
 
     def replays(self, order, slack):
         for workload, called, peak in self.rings:
@@ -181,7 +166,3 @@ class Heap(unittest.TestCase):
         for order in "recorded", "dependent":
             self.assertTrue(any(self.compare(4, 20000, 0.05, "--order", order, may_differ={"free_bytes"})
                                 for _ in range(6)))
-
-
-if __name__ == "__main__":
-    unittest.main()

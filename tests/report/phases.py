@@ -4,12 +4,10 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import tempfile
-import time
 
-MALLOW, PHASES = sys.argv[1:3]
-FOLDER = tempfile.TemporaryDirectory(prefix="mallow-phases-")
+from mallowtest import MALLOW, path, program, wait_until
+
+PHASES = program("record/phases")
 ENVIRONMENT = {**{k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_TUNABLES"))},
                "LC_ALL": "C", "DEBUGINFOD_URLS": ""}
 
@@ -20,20 +18,11 @@ def mallow(*arguments, status=0):
     return done.stdout if not status else done.stderr
 
 
-def until(what, name):
-    """Waits for a condition; the time is only the patience of the test."""
-    end = time.monotonic() + 300
-    while not (value := what()):
-        assert time.monotonic() < end, f"waited in vain: {name}"
-        time.sleep(0.01)
-    return value
-
-
 class Program:
     """A recording of phases."""
 
     def __init__(self, name, environment=None, options=()):
-        self.path = os.path.join(FOLDER.name, name + ".mlw")
+        self.path = path(name + ".mlw")
         self.process = subprocess.Popen([MALLOW, "record", "-q", *options, "-o", self.path, "--", PHASES], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, env={**ENVIRONMENT, **(environment or {})})
         self.order("large 0")  # it runs
@@ -69,7 +58,7 @@ class Program:
                 if e["rss_bytes"] and abs(e["rss_bytes"] - rss) < rss / 50 and e["live_bytes"] < live_below:
                     return e
             return None
-        return until(found, f"a measurement for {at}")
+        return wait_until(found, f"a measurement for {at}")
 
     @contextlib.contextmanager
     def unseen(self):
@@ -83,7 +72,7 @@ class Program:
     def leave(self):
         """The program ends; its recorder may learn of it later."""
         self.process.stdin.close()
-        until(lambda: not os.path.exists(f"/proc/{self.pid}/exe"), "the end of the program")
+        wait_until(lambda: not os.path.exists(f"/proc/{self.pid}/exe"), "the end of the program")
 
     def end(self):
         self.process.stdin.close()

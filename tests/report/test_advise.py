@@ -1,13 +1,10 @@
-"""`mallow advise`: what each setting saves, by replays, against what the program itself saves with it.
-
-test_advise.py MALLOW PHASES"""
+"""`mallow advise`: what each setting saves, by replays, against what the program itself saves with it."""
 import json
-import os
 import subprocess
-import sys
 import unittest
 
-from phases import ENVIRONMENT, FOLDER, MALLOW, PHASES, Program, mallow
+from mallowtest import MALLOW, path
+from phases import ENVIRONMENT, PHASES, Program, mallow
 
 
 class Advise(unittest.TestCase):
@@ -110,10 +107,10 @@ class Advise(unittest.TestCase):
 
     def test_nothing_allocated(self):
         """A recording without allocations is no mistake in the command line."""
-        path = os.path.join(FOLDER.name, "nothing.mlw")
-        subprocess.run([MALLOW, "record", "-q", "--paused", "-o", path, "--", PHASES], stdin=subprocess.DEVNULL, check=True,
+        file = path("nothing.mlw")
+        subprocess.run([MALLOW, "record", "-q", "--paused", "-o", file, "--", PHASES], stdin=subprocess.DEVNULL, check=True,
                        env=ENVIRONMENT)
-        for command in (["advise", path], ["workload", "-o", path + ".mwl", path]):
+        for command in (["advise", file], ["workload", "-o", file + ".mwl", file]):
             self.assertRegex(mallow(*command, status=1), "no process in .* allocated anything")
             self.assertRegex(mallow(command[0], "-p", "1", *command[1:], status=2), "process")
 
@@ -124,12 +121,5 @@ class Advise(unittest.TestCase):
         self.assertIn("no mark", mallow("advise", "--at", "nowhere", p.path, status=2))
         self.assertIn("is no setting", mallow("advise", "--set", "nonsense=1", p.path, status=2))
         self.assertIn("no such process", mallow("advise", "-p", "1", p.path, status=2))
-        mallow("advise", os.path.join(FOLDER.name, "nothing.mlw"), status=1)
+        mallow("advise", path("nothing.mlw"), status=1)
         self.assertTrue(ENVIRONMENT)
-
-
-if __name__ == "__main__":
-    try:
-        unittest.main(argv=sys.argv[:1])
-    finally:
-        FOLDER.cleanup()

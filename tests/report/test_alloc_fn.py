@@ -1,25 +1,12 @@
-"""--alloc-fn: the callers of a function that allocates for them are the call sites.
-
-test_alloc_fn.py MALLOW POOLED"""
-import json
-import os
-import subprocess
-import sys
-import tempfile
+"""--alloc-fn: the callers of a function that allocates for them are the call sites."""
 import unittest
 
-MALLOW, POOLED = sys.argv[1:3]
-ENVIRONMENT = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
-FOLDER = tempfile.TemporaryDirectory(prefix="mallow-alloc-fn-")
-OLD, NEW = (os.path.join(FOLDER.name, name) for name in ("old.mlw", "new.mlw"))
+from mallowtest import mallow, path, program, report
+
+POOLED = program("report/pooled")
+OLD, NEW = (path(name) for name in ("old.mlw", "new.mlw"))
 OF_POOLS = {"pool_get": (15, 2500)}
 OF_CALLERS = {"parse": (10, 1000), "draw": (5, 1500)}
-
-
-def mallow(*arguments, status=0):
-    done = subprocess.run([MALLOW, *arguments], capture_output=True, env=ENVIRONMENT)
-    assert done.returncode == status, (arguments, done.returncode, done.stderr)
-    return (done.stderr if status else done.stdout).decode()
 
 
 def setUpModule():
@@ -27,14 +14,10 @@ def setUpModule():
         mallow("record", "-q", "-o", file, "--", POOLED, more)
 
 
-def tearDownModule():
-    FOLDER.cleanup()
-
-
 def sites(*options):
     """Blocks and bytes at the end by call site."""
     found = {}
-    [process] = json.loads(mallow("report", "--json", *options, OLD))["processes"]
+    [process] = report(OLD, *options)["processes"]
     for site in process["sites"]:
         function = site["frames"][site["call_site"]]["function"]
         blocks, size = found.get(function, (0, 0))
@@ -51,7 +34,7 @@ class AllocFn(unittest.TestCase):
         self.assertEqual(sites("--alloc-fn", "other"), OF_POOLS)
 
     def test_text(self):
-        text = mallow("report", "--by", "end", "--alloc-fn", "pool_*", OLD)
+        text = mallow("report", "--by", "end", "--alloc-fn", "pool_*", OLD).stdout
         self.assertRegex(text, r"(?m)^ 1 +1\.5 KB .*\n +draw .*via pool_many")
         self.assertIn("2 call sites", text)
 
@@ -59,8 +42,8 @@ class AllocFn(unittest.TestCase):
         """What is kept in the recording is not mistaken for what was asked."""
         for options, want in (((), OF_POOLS), (("--alloc-fn", "pool_*"), OF_CALLERS)) * 2:
             self.assertEqual(sites("--index", "always", *options), want)
-            page = os.path.join(FOLDER.name, "page.html")
-            never = os.path.join(FOLDER.name, "never.html")
+            page = path("page.html")
+            never = path("never.html")
             mallow("report", "--index", "always", *options, "--html", page, OLD)
             mallow("report", "--index", "never", *options, "--html", never, OLD)
             with open(page, "rb") as a, open(never, "rb") as b:
@@ -69,17 +52,13 @@ class AllocFn(unittest.TestCase):
     def test_diff(self):
         grown = {}
         for options in ((), ("--alloc-fn", "pool_*")):
-            text = mallow("diff", "--by", "end", *options, OLD, NEW)
+            text = mallow("diff", "--by", "end", *options, OLD, NEW).stdout
             grown[bool(options)] = text
         self.assertIn("pool_get", grown[False])
         self.assertRegex(grown[True], r"draw")
         self.assertRegex(grown[True], r"parse")
 
     def test_bad(self):
-        self.assertIn("--alloc-fn: the pattern is empty", mallow("report", "--alloc-fn", "", OLD, status=2))
-        self.assertIn("--alloc-fn: '/(/' is not", mallow("diff", "--alloc-fn", "/(/", OLD, NEW, status=2))
-        self.assertIn("--alloc-fn: '/(/' is not", mallow("watch", "--alloc-fn", "/(/", "--", POOLED, status=2))
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=1)
+        self.assertIn("--alloc-fn: the pattern is empty", mallow("report", "--alloc-fn", "", OLD, status=2).stderr)
+        self.assertIn("--alloc-fn: '/(/' is not", mallow("diff", "--alloc-fn", "/(/", OLD, NEW, status=2).stderr)
+        self.assertIn("--alloc-fn: '/(/' is not", mallow("watch", "--alloc-fn", "/(/", "--", POOLED, status=2).stderr)

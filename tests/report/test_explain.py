@@ -1,18 +1,15 @@
 """Why more is resident than live, at the moments that matter, of a program that does to its heap what it is told
-(tests/record/phases.c): against what /proc said at that moment.
-
-test_explain.py MALLOW PHASES"""
+(tests/record/phases.c): against what /proc said at that moment."""
 import collections
 import json
 import os
 import subprocess
-import sys
 import time
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
-from hugepages import huge_pages  # noqa: E402
-from phases import ENVIRONMENT, FOLDER, MALLOW, PHASES, Program, mallow, until  # noqa: E402
+from mallowtest import LONG, MALLOW, main, path, wait_until
+from mallowtest.hugepages import huge_pages
+from phases import ENVIRONMENT, PHASES, Program, mallow
 
 
 def parts(e):
@@ -33,7 +30,7 @@ class Explain(unittest.TestCase):
 
     def test_survivors(self):
         """Many small blocks, and all but one in 37 freed: the gap is explained without asking, by who keeps it."""
-        blocks = 2000000 if os.environ.get("MALLOW_LONG") else 200000
+        blocks = 2000000 if LONG else 200000
         p = Program("survivors")
         p.order(f"small {blocks} 96")
         full = p.rss()
@@ -65,7 +62,7 @@ class Explain(unittest.TestCase):
         with p.unseen():
             p.order("small 20000 1000")
         before = p.rss()
-        until(lambda: self.snapshot(p), "a measurement")
+        wait_until(lambda: self.snapshot(p), "a measurement")
         with p.unseen():
             p.order("small 20000 1000")
             p.leave()
@@ -223,29 +220,29 @@ class Explain(unittest.TestCase):
 
     def test_before_the_attachment(self):
         """Blocks that were live before: no top of a heap either. Those that are freed since are."""
-        path = os.path.join(FOLDER.name, "before.mlw")
+        file = path("before.mlw")
         with subprocess.Popen([PHASES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT) as program:
             def order(line):
                 program.stdin.write(line.encode() + b"\n")
                 program.stdin.flush()
                 self.assertEqual(program.stdout.readline(), b"done\n")
             order("small 20000 1000")
-            with subprocess.Popen([MALLOW, "record", "-q", "-o", path, "-p", str(program.pid)], env=ENVIRONMENT,
+            with subprocess.Popen([MALLOW, "record", "-q", "-o", file, "-p", str(program.pid)], env=ENVIRONMENT,
                                   stderr=subprocess.PIPE, text=True) as record:
-                until(lambda: record.poll() is not None or os.path.exists(path) and self.attached(program.pid), "the library")
+                wait_until(lambda: record.poll() is not None or os.path.exists(file) and self.attached(program.pid), "the library")
                 if record.poll() is not None:
                     program.stdin.close()
                     self.fail(f"no attachment: {record.stderr.read()}")
                 order("small 4000 1000")
-                until(lambda: self.live(path, program.pid) > 3900000, "a measurement")
+                wait_until(lambda: self.live(file, program.pid) > 3900000, "a measurement")
                 program.stdin.close()
                 self.assertEqual((program.wait(), record.wait()), (0, 0))
-        process = json.loads(mallow("report", "--json", path))["processes"][0]
+        process = json.loads(mallow("report", "--json", file))["processes"][0]
         e = self.at(process, "peak")
         self.assertAlmostEqual(parts(e)["unrecorded"], 20000 * 1008, delta=600000)
         self.assertLess(parts(e)["tops"], 300000)
         self.assertNotIn("malloc_trim", [a["setting"] for a in e["advice"]])
-        self.assertIn("no recorded block ever was: blocks from before", mallow("report", "--at", "peak", path))
+        self.assertIn("no recorded block ever was: blocks from before", mallow("report", "--at", "peak", file))
 
     @staticmethod
     def attached(pid):
@@ -297,7 +294,7 @@ class Explain(unittest.TestCase):
             e = next((e for x in processes if x["pid"] == pid for e in x["explained"]), {})
             share = p.smaps("Pss:", pid)  # an earlier measurement may be of before all children had written
             return e if e.get("rss_bytes") and abs(e["proportional_bytes"] - share) < share / 50 else None
-        found = [until(lambda pid=pid: latest(pid), "a measurement") for pid in pids]
+        found = [wait_until(lambda pid=pid: latest(pid), "a measurement") for pid in pids]
         for pid, e in zip(pids, found):
             with self.subTest(pid=pid):
                 self.adds_up(e)
@@ -380,10 +377,3 @@ class Explain(unittest.TestCase):
         self.assertEqual(p.end()["pid"], p.pid)
         for options in (("--size", "1..100"), ("--function", "main"), ("--thread", "phases")):
             self.assertEqual(json.loads(mallow("report", "--json", *options, p.path))["processes"][0]["explained"], [])
-
-
-if __name__ == "__main__":
-    try:
-        unittest.main(argv=sys.argv[:1])
-    finally:
-        FOLDER.cleanup()

@@ -1,37 +1,26 @@
-"""mallow report and mallow dump on recordings of programs of this machine, sound and damaged.
-
-test_files.py MALLOW"""
+"""mallow report and mallow dump on recordings of programs of this machine, sound and damaged."""
 import json
 import os
 import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-MALLOW = sys.argv[1]
-ENVIRONMENT = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
-sys.path.insert(0, HERE)
-from checks import disagreements  # noqa: E402
+from mallowtest import MALLOW, path
+from checks import disagreements
 
-FOLDER = tempfile.TemporaryDirectory(prefix="mallow-report-")
-RECORDING = os.path.join(FOLDER.name, "sh.mlw")
+RECORDING = path("sh.mlw")
 
 
 def mallow(*arguments, **more):
-    return subprocess.run([MALLOW, *arguments], capture_output=True, env=ENVIRONMENT, **more)
+    return subprocess.run([MALLOW, *arguments], capture_output=True, **more)
 
 
 def setUpModule():
     done = mallow("record", "-q", "-o", RECORDING, "--", "/bin/sh", "-c",
                   "ls -lR /etc > /dev/null; sort /etc/passwd > /dev/null & (exit 3); wait")
     assert done.returncode == 0, done.stderr
-
-
-def tearDownModule():
-    FOLDER.cleanup()
 
 
 def report(*arguments):
@@ -147,20 +136,20 @@ class Sound(unittest.TestCase):
         self.assertEqual(report("--function", "no such function")["events"], 0)
 
     def test_processes_that_begin_after_the_range(self):
-        path = os.path.join(FOLDER.name, "late.mlw")
+        file = path("late.mlw")
         script = "import os; b = bytearray(1 << 20); p = os.fork(); p and os.waitpid(p, 0)"
-        done = mallow("record", "-q", "-o", path, "--", sys.executable, "-c", script)
+        done = mallow("record", "-q", "-o", file, "--", sys.executable, "-c", script)
         self.assertEqual(done.returncode, 0, done.stderr)
-        whole = json.loads(mallow("report", "--json", path).stdout)["processes"]
+        whole = json.loads(mallow("report", "--json", file).stdout)["processes"]
         child = next(p for p in whole if p["inherited_blocks"])
-        begins = next(line["time_ns"] for line in map(json.loads, mallow("dump", "--json", path).stdout.splitlines())
+        begins = next(line["time_ns"] for line in map(json.loads, mallow("dump", "--json", file).stdout.splitlines())
                       if line["kind"] == "process-start" and line["pid"] == child["pid"])
         for to in (begins - 1000, begins - 1):
-            done = mallow("report", "--json", "--time", f"..{to}ns", path)
+            done = mallow("report", "--json", "--time", f"..{to}ns", file)
             self.assertEqual((done.returncode, done.stderr), (0, b""))
             late = next(p for p in json.loads(done.stdout)["processes"] if p["pid"] == child["pid"])
             self.assertEqual([late[k] for k in ("inherited_blocks", "peak_live_bytes", "end_live_bytes")], [0, 0, 0])
-        self.assertEqual(mallow("diff", "--time", f"..{begins - 1000}ns", path, path).returncode, 0)
+        self.assertEqual(mallow("diff", "--time", f"..{begins - 1000}ns", file, file).returncode, 0)
 
     def test_usage_errors(self):
         for arguments in (["--only-new"], ["--by", "weight"], ["--time", "2..1"], ["--size", "x.."], ["-p", "0"]):
@@ -175,18 +164,18 @@ class Sound(unittest.TestCase):
         for command in (["report"], ["report", "--json"], ["dump"]):
             with open("/dev/full", "wb") as full:
                 done = subprocess.run([MALLOW, *command, RECORDING], stdout=full, stderr=subprocess.PIPE,
-                                      env=ENVIRONMENT)
+                                      env=os.environ)
             self.assertEqual(done.returncode, 1, command)
             self.assertIn(b"No space left", done.stderr)
 
 
 class Damaged(unittest.TestCase):
     def damaged(self, change):
-        path = os.path.join(FOLDER.name, "damaged.mlw")
-        shutil.copy(RECORDING, path)
-        with open(path, "r+b") as f:
-            change(f, os.path.getsize(path))
-        return path
+        file = path("damaged.mlw")
+        shutil.copy(RECORDING, file)
+        with open(file, "r+b") as f:
+            change(f, os.path.getsize(file))
+        return file
 
     def look(self, path):
         """Either an error and nothing else, or a whole report that says what is wrong."""
@@ -226,15 +215,11 @@ class Damaged(unittest.TestCase):
                 self.look(self.damaged(change))
 
     def test_not_a_recording(self):
-        missing = os.path.join(FOLDER.name, "missing")
+        missing = path("missing")
         headless = self.damaged(lambda f, size: f.truncate(40))
-        for path, status in (("/dev/null", 2), (FOLDER.name, 2), (MALLOW, 2), (missing, 1), (headless, 1)):
+        for file, status in (("/dev/null", 2), (path(), 2), (MALLOW, 2), (missing, 1), (headless, 1)):
             for command in ("report", "dump"):
-                done = mallow(command, path)
-                self.assertEqual((done.returncode, done.stdout), (status, b""), path)
+                done = mallow(command, file)
+                self.assertEqual((done.returncode, done.stdout), (status, b""), file)
                 self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
-                self.assertIn(path.encode(), done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+                self.assertIn(file.encode(), done.stderr)

@@ -1,22 +1,18 @@
 """Where the free memory of a heap lies, whose blocks keep it, and glibc's mmap threshold: of a program that
-fragments its heaps (fragmented.c), worked out again from the addresses that `mallow dump` prints.
-
-test_heap.py MALLOW FRAGMENTED"""
+fragments its heaps (fragmented.c), worked out again from the addresses that `mallow dump` prints."""
 import collections
 import json
 import os
 import pty
 import subprocess
 import sys
-import tempfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
-from libcfacts import MAPPED_LACKS  # noqa: E402
+from mallowtest import MALLOW, main, path, program
+from mallowtest.libcfacts import MAPPED_LACKS
 
-MALLOW, FRAGMENTED = sys.argv[1:3]
+FRAGMENTED = program("report/fragmented")
 PAGE = 4096
-FOLDER = tempfile.TemporaryDirectory(prefix="mallow-heap-")
 ENVIRONMENT = {**{k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_TUNABLES"))},
                "LC_ALL": "C", "DEBUGINFOD_URLS": ""}
 
@@ -28,9 +24,9 @@ def mallow(*arguments, status=0, **environment):
 
 
 def record(name, *arguments, options=(), **environment):
-    path = os.path.join(FOLDER.name, name + ".mlw")
-    mallow("record", "-q", *options, "-o", path, "--", FRAGMENTED, *arguments, **environment)
-    return path
+    file = path(name + ".mlw")
+    mallow("record", "-q", *options, "-o", file, "--", FRAGMENTED, *arguments, **environment)
+    return file
 
 
 def process(path, *options):
@@ -221,10 +217,3 @@ class Plots(unittest.TestCase):
         self.assertIn("\u2524", mallow("report", "--plots=always", self.path, **utf8))
         self.assertIn("@ live", mallow("report", "--plots=always", self.path))
         mallow("report", "--plots=perhaps", self.path, status=2)
-
-
-if __name__ == "__main__":
-    try:
-        unittest.main(argv=sys.argv[:1])
-    finally:
-        FOLDER.cleanup()

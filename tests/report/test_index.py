@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
 """The index that a report keeps in its recording: reports are the same with and without it, byte for byte; a
 recording reads as before wherever the writing of the index was cut; nothing in an index that lies or is damaged
-ends a reader by a signal; files that are not to be written are not.
-
-  test_index.py MALLOW MAKE_PROGRAM RECORDING...
-"""
+ends a reader by a signal; files that are not to be written are not."""
 import fcntl
 import os
 import random
@@ -15,16 +12,13 @@ import subprocess
 import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "trace"))
-import read_mallow  # noqa: E402
+from mallowtest import LONG, MALLOW, ROOT, SANITIZED, program, read_mallow
 
-MALLOW, PROGRAM, RECORDINGS = sys.argv[1], sys.argv[2], sys.argv[3:]
-# All of what follows for each recording (make check-long); else the recordings take turns. Under a sanitizer, where each
-# process starts slowly and only what is damaged is new, they take less.
-LONG = bool(os.environ.get("MALLOW_LONG"))
-SANITIZED = os.environ.get("SANITIZE", "none") != "none"
-
+PROGRAM = program("report/fragmented")
+RECORDINGS = [os.path.join(ROOT, "tests", "trace", "golden", name + ".sealed") for name in ("forks", "threads", "kernel")]
+RECORDINGS.append(program("trace/made-up.sealed"))
+# LONG: all of what follows for each recording; else the recordings take turns. Under a sanitizer, where each process starts
+# slowly and only what is damaged is new, they take less.
 TEXT = [[], ["-n", "3"], ["--by", "calls"], ["--by", "end", "-n", "0"], ["--all-frames"], ["--depth", "2"],
         ["--at", "peak"], ["--time", "0s..1s"]]
 JSON = [["--json"], ["--json", "-n", "0"], ["--json", "--by", "allocated", "--frames", "table"], ["--json", "--heap"]]
@@ -109,7 +103,7 @@ def same_reports(path, data, turn):
 def read_by_others(path, data):
     """The second reader finds the same events, and the index adds up to what they say."""
     put(path, data)
-    reader = [sys.executable, os.path.join(os.path.dirname(read_mallow.__file__), "read_mallow.py")]
+    reader = [sys.executable, read_mallow.__file__]
     index = subprocess.run([*reader, "index", path], stdout=subprocess.PIPE, check=True).stdout.split(b"\n")
     if len([line for line in index if line]) != len(parts(data)):
         fail("%s: the second reader finds another index" % path)
@@ -337,4 +331,5 @@ def main():
     print("ok: %d recordings, parts of the kinds %s" % (len(recordings), sorted(kinds)))
 
 
-main()
+if __name__ == "__main__":
+    main()

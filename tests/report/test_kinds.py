@@ -1,15 +1,14 @@
-"""Each kind of memory in the part that it belongs to, of programs that have so much of one kind (kinds.c).
-
-test_kinds.py MALLOW KINDS"""
+"""Each kind of memory in the part that it belongs to, of programs that have so much of one kind (kinds.c)."""
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 
-MALLOW, PROGRAM = sys.argv[1:3]
+from mallowtest import MALLOW, program
+
+PROGRAM = program("report/kinds")
 ENVIRONMENT = {**{k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_TUNABLES"))},
                "LC_ALL": "C", "DEBUGINFOD_URLS": ""}
 MB = 1 << 20
@@ -82,7 +81,3 @@ class Kinds(unittest.TestCase):
                 for name in {*parts, *wanted}:
                     most = 4 if name == "code_and_data" else 1.5
                     self.assertAlmostEqual(parts.get(name, 0), wanted.get(name, 0), delta=most, msg=(name, parts))
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

@@ -4,11 +4,9 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
-import unittest
 
-MALLOW = os.environ["MALLOW"]
-ENVIRONMENT = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
+from mallowtest import MALLOW, Test
+
 
 ADA = """procedure A is
    type Arr is array (1 .. 100) of Integer;
@@ -84,24 +82,19 @@ int main(void)
 """
 
 
-class Languages(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class Languages(Test):
     def made(self, name, text, *command):
         """The program that the compiler makes of this text."""
         if not shutil.which(command[0]):
             self.skipTest(f"{command[0]} is not installed")
         with open(f"{self.folder}/{name}", "w", encoding="ascii") as f:
             f.write(text)
-        done = subprocess.run(command, cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         if done.returncode:
             self.skipTest(f"{' '.join(command)}: " + (done.stdout + done.stderr).strip()[-300:])
         return [f"{self.folder}/prog"]
 
-    def recorded(self, command, environment=ENVIRONMENT):
+    def recorded(self, command, environment=os.environ):
         """The process of a recording that called most."""
         file = self.folder + "/r.mlw"
         done = subprocess.run([MALLOW, "record", "-q", "-o", file, "--", *command], cwd=self.folder, env=environment,
@@ -137,7 +130,7 @@ class Languages(unittest.TestCase):
             self.skipTest(f"{command[0]} is not installed")
         with open(f"{self.folder}/{name}", "w", encoding="ascii") as f:
             f.write(text)
-        return self.sites(self.recorded([*command, name], dict(ENVIRONMENT, **more)))
+        return self.sites(self.recorded([*command, name], dict(os.environ, **more)))
 
     def test_stripped_interpreters(self):
         """Of what their distribution strips, the exported function is the call site, and no number."""
@@ -160,7 +153,3 @@ class Languages(unittest.TestCase):
         deep = [[f.get("function") for f in s["frames"]] for s in p["sites"] if s["frames"][0].get("function") == "inner"]
         self.assertEqual({(names.count("inner"), names.count("run"), "__morestack" in names) for names in deep}, {(21, 1, True)})
         self.assertEqual({names[-1] for names in deep}, {"run", "main"})
-
-
-if __name__ == "__main__":
-    unittest.main()

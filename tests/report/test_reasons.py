@@ -1,20 +1,16 @@
 """Programs that hold more memory than they use, each for a reason that is known (reasons.c): the report's largest part is
 that reason, the parts add up to what /proc said, the advice names the remedy, and what it is to save is what the program
-saves when it takes the advice.
-
-test_reasons.py MALLOW REASONS"""
+saves when it takes the advice."""
 import json
 import os
 import subprocess
-import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
-from libcfacts import FASTBINS  # noqa: E402
-from phases import ENVIRONMENT, FOLDER, MALLOW, mallow, until  # noqa: E402
+from mallowtest import LONG, MALLOW, path, program, wait_until
+from mallowtest.libcfacts import FASTBINS
+from phases import ENVIRONMENT, mallow
 
-REASONS = sys.argv[2]
-LONG = bool(os.environ.get("MALLOW_LONG"))
+REASONS = program("report/reasons")
 TUNABLES = "GLIBC_TUNABLES"
 
 
@@ -31,7 +27,7 @@ class Process:
     """The program, in the state in which it has more than it uses."""
 
     def __init__(self, command, environment=None):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=FOLDER.name,
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=path(),
                                         env={**ENVIRONMENT, **(environment or {})})
         assert self.process.stdout.readline() == b"ready\n"
 
@@ -61,10 +57,10 @@ class Reasons(unittest.TestCase):
 
     @staticmethod
     def record_once(reason):
-        path = os.path.join(FOLDER.name, reason + ".mlw")
-        if os.path.exists(path):
-            os.unlink(path)
-        p = Process([MALLOW, "record", "-q", "-o", path, "--", REASONS, reason])
+        file = path(reason + ".mlw")
+        if os.path.exists(file):
+            os.unlink(file)
+        p = Process([MALLOW, "record", "-q", "-o", file, "--", REASONS, reason])
         with open(f"/proc/{p.process.pid}/task/{p.process.pid}/children", encoding="ascii") as f:
             pid = int(f.read().split()[0])
 
@@ -72,11 +68,11 @@ class Reasons(unittest.TestCase):
             before = rss(pid)
             mallow("control", str(pid), "snapshot")
             return before if abs(rss(pid) - before) < before / 500 else None
-        said = until(measured, "two equal readings of /proc")
+        said = wait_until(measured, "two equal readings of /proc")
         p.end()
-        process, = json.loads(mallow("report", "--json", "--at", "end", path))["processes"]
+        process, = json.loads(mallow("report", "--json", "--at", "end", file))["processes"]
         e, = process["explained"]
-        return path, e, said
+        return file, e, said
 
     def explains(self, reason, *parts):
         """The parts by size, but for what is live, are at first these."""
@@ -151,11 +147,11 @@ class Reasons(unittest.TestCase):
         return advice
 
     def test_survivors(self):
-        path, e = self.explains("survivors", "fragmentation")
-        self.advises(path, e, "pool")
+        file, e = self.explains("survivors", "fragmentation")
+        self.advises(file, e, "pool")
         for advice in self.pools("survivors"):
             self.assertEqual((advice["measured"], advice["blocks"], advice["command"]), (True, 10000, None))
-        text = mallow("advise", "--at", "end", "--rounds", "2", os.path.join(FOLDER.name, "survivors.mlw"))
+        text = mallow("advise", "--at", "end", "--rounds", "2", path("survivors.mlw"))
         self.assertRegex(" ".join(text.split()), r"MB .*: these 10,000 blocks of parse \(reasons.c:\d+\) in a pool of their own")
         for other in [a for a in self.document["advice"] if (a["command"] or "").startswith("LD_PRELOAD=")]:
             if LONG:
@@ -257,10 +253,3 @@ class Reasons(unittest.TestCase):
             path, e = self.explains("fastbins", "tops")
             self.assertEqual([a["setting"] for a in e["advice"]], ["malloc_trim"])
             self.measures(path, e)
-
-
-if __name__ == "__main__":
-    try:
-        unittest.main(argv=sys.argv[:1])
-    finally:
-        FOLDER.cleanup()

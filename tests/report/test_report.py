@@ -1,19 +1,19 @@
 """All of report/ over the made-up recording of sample.c: golden texts, the fields of the JSON report
 that scripts rely on, sums that must agree, filters, suppressions, the dump.
 
-test_report.py SAMPLE [--write]: --write makes the golden files anew; look at the difference."""
+--write makes the golden files anew; look at the difference."""
 import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import unittest
 
+from mallowtest import golden, program
 from checks import disagreements
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SAMPLE = sys.argv[1]
+SAMPLE = program("report/sample")
 ENVIRONMENT = dict(os.environ, TZ="UTC", LC_ALL="C")
 
 GOLDEN = {
@@ -47,8 +47,8 @@ class Golden(unittest.TestCase):
 
     def test_texts(self):
         for name, arguments in GOLDEN.items():
-            with self.subTest(name), open(os.path.join(HERE, name), "rb") as f:
-                self.assertEqual(f.read().decode(), run(*arguments).decode())
+            with self.subTest(name):
+                golden.same(self, os.path.join(HERE, name), run(*arguments))
 
     def test_no_line_is_wider_than_the_terminal(self):
         for line in run("text", "columns=72", "unicode=0").decode().splitlines():
@@ -426,16 +426,3 @@ class Dump(unittest.TestCase):
             p.stdout.close()
             p.stderr.read()
             self.assertNotEqual(p.wait(timeout=600), 0)
-
-
-def write_golden():
-    for name, arguments in GOLDEN.items():
-        with open(os.path.join(HERE, name), "wb") as f:
-            f.write(run(*arguments))
-
-
-if __name__ == "__main__":
-    if sys.argv[2:] == ["--write"]:
-        write_golden()
-    else:
-        unittest.main(argv=sys.argv[:1])

@@ -1,45 +1,29 @@
-"""What scripts ask a recording for: a JSON report of bounded length, with figures of what it leaves out; limits.
-
-test_scripted.py MALLOW SCRIPTED"""
+"""What scripts ask a recording for: a JSON report of bounded length, with figures of what it leaves out; limits."""
 import json
 import os
 import re
 import subprocess
-import sys
-import tempfile
 import unittest
 import xml.etree.ElementTree
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-MALLOW, SCRIPTED = sys.argv[1:3]
-ENVIRONMENT = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
-sys.path.insert(0, HERE)
-from checks import disagreements  # noqa: E402
+from mallowtest import MALLOW, mallow, path, program
+from checks import disagreements
 
-FOLDER = tempfile.TemporaryDirectory(prefix="mallow-scripted-")
-RECORDING = os.path.join(FOLDER.name, "scripted.mlw")
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPTED = program("report/scripted")
+
+RECORDING = path("scripted.mlw")
 STACKS, BLOCK, SHORT, TOUCHED = 1 << 11, 48, 500, 24 << 20  # as in scripted.c
 FIGURES = ("calls", "allocated_bytes", "peak_bytes", "peak_blocks", "end_live_bytes", "end_live_blocks", "temporary")
-
-
-def mallow(*arguments, status=0, **more):
-    done = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, env=ENVIRONMENT, check=False,
-                          stdin=subprocess.DEVNULL, **more)
-    assert done.returncode == status, (arguments, done.returncode, done.stderr)
-    return done
 
 
 def setUpModule():
     """Records; while the large block is held, what is resident is measured."""
     with subprocess.Popen([MALLOW, "record", "-q", "-o", RECORDING, "--", SCRIPTED], stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as program:
+                          stdout=subprocess.PIPE, text=True) as program:
         mallow("control", program.stdout.readline().strip(), "snapshot")
         program.stdin.close()
         assert program.wait() == 0
-
-
-def tearDownModule():
-    FOLDER.cleanup()
 
 
 def report(*options):
@@ -111,11 +95,11 @@ class Gates(unittest.TestCase):
         above = self.gate("peak=1M,end=1K,allocated=1G,temporary=500,calls=1", 1)
         self.assertEqual([re.search("above ([a-z]+)=", line)[1] for line in above],
                          ["peak", "end", "temporary", "calls"])
-        for output in (["--json"], ["--html", os.path.join(FOLDER.name, "page.html")]):
+        for output in (["--json"], ["--html", path("page.html")]):
             self.assertEqual(self.gate("peak=1M,end=1K,allocated=1G,temporary=500,calls=1", 1, *output), above)
 
     def test_each_process(self):
-        forked = os.path.join(FOLDER.name, "forked.mlw")
+        forked = path("forked.mlw")
         script = f"{SCRIPTED}; {SCRIPTED}; true"
         mallow("record", "-q", "-o", forked, "--", "/bin/sh", "-c", script)
         above = self.gate(f"end={STACKS * BLOCK - 1},peak=1G", 1, recording=forked)
@@ -123,7 +107,7 @@ class Gates(unittest.TestCase):
                          [True, True])
 
     def test_known_leaks_do_not_count(self):
-        known = os.path.join(FOLDER.name, "known")
+        known = path("known")
         with open(known, "w", encoding="utf-8") as f:
             f.write("leak:branch\n")
         for output in ([], ["--json"]):
@@ -143,8 +127,8 @@ class Gates(unittest.TestCase):
         self.assertIn("malloc(BLOCK)", source[int(found[1][2]) - 1])
 
     def test_junit(self):
-        out = os.path.join(FOLDER.name, "junit.xml")
-        odd = os.path.join(FOLDER.name, 'a<b>&"\x01.mlw')
+        out = path("junit.xml")
+        odd = path('a<b>&"\x01.mlw')
         os.link(RECORDING, odd)
         self.gate("peak=1M,calls=1G,gap=1G", 1, "--size", "1..", "--junit", out, recording=odd)
         suite = xml.etree.ElementTree.parse(out).getroot().find("testsuite")
@@ -163,11 +147,11 @@ class Gates(unittest.TestCase):
 class Commands(unittest.TestCase):
     def test_empty_arguments_at_the_end(self):
         """As of a program that writes its state over its command line."""
-        path = os.path.join(FOLDER.name, "empty.mlw")
-        mallow("record", "-q", "-o", path, "--", SCRIPTED, "a", "", "", "b", *[""] * 20)
-        lines = mallow("report", path).stdout.splitlines()
+        file = path("empty.mlw")
+        mallow("record", "-q", "-o", file, "--", SCRIPTED, "a", "", "", "b", *[""] * 20)
+        lines = mallow("report", file).stdout.splitlines()
         self.assertIn(f"{SCRIPTED} a '' '' b", lines)
-        document = json.loads(mallow("report", "--json", path).stdout)
+        document = json.loads(mallow("report", "--json", file).stdout)
         self.assertEqual(len(document["processes"][0]["command"]), 25)
 
 
@@ -185,7 +169,7 @@ class Marks(unittest.TestCase):
         self.assertEqual(self.calls("start..1h", "--only-new"), everything - before)
         lines = mallow("dump", "--time", "start..done", RECORDING).stdout
         self.assertEqual(lines.count("malloc("), STACKS, lines[:500])
-        out = os.path.join(FOLDER.name, "between.folded")
+        out = path("between.folded")
         mallow("export", "--format=folded", "--by=calls", "--time=start..done", "-o", out, RECORDING)
         with open(out, encoding="utf-8") as f:
             self.assertEqual(sum(int(line.split()[-1]) for line in f), STACKS)
@@ -193,16 +177,16 @@ class Marks(unittest.TestCase):
         self.assertEqual([document[side]["totals"]["calls"] for side in ("old", "new")], [STACKS, STACKS])
 
     def test_a_mark_that_reads_like_a_time(self):
-        path = os.path.join(FOLDER.name, "time.mlw")
-        with subprocess.Popen([MALLOW, "record", "-q", "-o", path, "--", SCRIPTED], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE, env=ENVIRONMENT) as p:
+        file = path("time.mlw")
+        with subprocess.Popen([MALLOW, "record", "-q", "-o", file, "--", SCRIPTED], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE) as p:
             pid = p.stdout.readline().decode().strip()
             mallow("control", pid, "mark", "0")
             p.stdin.close()
         self.assertEqual(p.returncode, 0)
 
         def calls(time):
-            return json.loads(mallow("report", "--json", "--time", time, path).stdout)["processes"][0]["allocations"]
+            return json.loads(mallow("report", "--json", "--time", time, file).stdout)["processes"][0]["allocations"]
         self.assertEqual(calls("0..done"), calls("..done"))
         self.assertLess(calls("mark:0.."), STACKS)
 
@@ -225,7 +209,3 @@ class Marks(unittest.TestCase):
         text = mallow("report", RECORDING).stdout
         self.assertRegex(text, r"(?m)^Marks, .*\n +\d\S* [num]?s  start\n +\d\S* [num]?s  done\n")
         self.assertNotIn("  done\n", mallow("report", "--time", "..start", RECORDING).stdout)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])

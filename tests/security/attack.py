@@ -10,7 +10,9 @@ import sys
 import tempfile
 import unittest
 
-MALLOW, RECORDER, ATTACKERS = os.environ["MALLOW"], os.environ["RECORDER"], os.environ["ATTACKERS"]
+from mallowtest import BUILD, MALLOW
+
+ATTACKERS = os.path.join(BUILD, "tests", "security")
 OTHER = 65534
 PATIENCE = 120  # seconds after which something hangs
 SYSCTL = "/proc/sys/fs/protected_symlinks"

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 from attack import loudly
-from memorygroup import MemoryGroup
+from mallowtest.memorygroup import MemoryGroup
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "security.md")
 HEAD = "| command |"

@@ -19,9 +19,10 @@ import sys
 import tempfile
 import time
 
+from mallowtest import MALLOW
 import attack
-from attack import ATTACKERS, MALLOW, OTHER
-from memorygroup import MemoryGroup
+from attack import ATTACKERS, OTHER
+from mallowtest.memorygroup import MemoryGroup
 
 STATUSES = (0, 1, 2, 125)
 RAW = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")

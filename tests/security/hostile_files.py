@@ -2,6 +2,8 @@
 import gzip
 import struct
 
+from mallowtest import record
+
 RUN = 1 << 17  # bytes of a block of zstd
 
 

@@ -1,7 +1,7 @@
 """Raw recordings that claim much in few bytes."""
 import struct
 
-from read_mallow import checksum
+from mallowtest.read_mallow import checksum
 
 FILE, PROCESS, EVENTS, END = 1, 2, 3, 4
 START = 1000

@@ -8,15 +8,14 @@ import tempfile
 import time
 import unittest
 
+from mallowtest import LONG, MALLOW
 import figures
 from attack import ATTACKERS, PATIENCE, Attack, loudly, on_disk
 
 # Its row in docs/security.md.
 ROWS = {"heap": "heap PID", "watch": "watch -p", "record": "record -p --how probe", "probe": "probe"}
 GROWTH = 128 << 20  # of the machine's shared memory, which others use, too
-MALLOW = os.environ["MALLOW"]
 KINDS = ("shared", "reserved", "mapped", "many", "libc", "python")
-LONG = os.environ.get("MALLOW_LONG") == "1"
 
 
 def shared_bytes():

@@ -2,13 +2,12 @@
 import os
 import subprocess
 import tempfile
-import unittest
 
+from mallowtest import LIBRARY, VICTIMS
 import attack
-from attack import OTHER, PATIENCE, RECORDER
+from attack import OTHER, PATIENCE
 
 ACTIONS = (("sync",), ("mark", "x"), ("snapshot",))
-VICTIMS = os.environ["VICTIMS"]
 
 
 class Control:
@@ -145,8 +144,8 @@ class Control:
     def test_what_is_true_works(self):
         """Another user's lone recording is controlled by root: the bytes go to that user's file."""
         out, pipe = self.nb + "/true.mlw", subprocess.PIPE
-        env = {"PATH": "/bin:/usr/bin", "LD_PRELOAD": RECORDER, "MALLOW_OUTPUT": out}
-        if subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", "test", "-r", RECORDER], check=False).returncode:
+        env = {"PATH": "/bin:/usr/bin", "LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": out}
+        if subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", "test", "-r", LIBRARY], check=False).returncode:
             attack.loudly("the library cannot be read by the other user")
         p = subprocess.Popen([VICTIMS + "/control", "wait"], user=OTHER, group=OTHER, extra_groups=[], stdin=pipe,
                              stdout=pipe, text=True, env=env)
@@ -169,5 +168,3 @@ class Control:
 
 
 globals().update(attack.places(Control))
-if __name__ == "__main__":
-    unittest.main()

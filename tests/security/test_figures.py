@@ -10,13 +10,13 @@ import sys
 import time
 import unittest
 
+from mallowtest import MALLOW
 import attack
 import figures
 import hostile_cores
 import hostile_files
 import hostile_recordings
 import hostile_server
-from attack import MALLOW
 
 CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "heap", "corpus")
 

@@ -8,10 +8,10 @@ import sys
 import tempfile
 import threading
 import time
-import unittest
 
+from mallowtest import MALLOW
 import attack
-from attack import MALLOW, OTHER, PATIENCE
+from attack import OTHER, PATIENCE
 
 NOWHERE = "http://127.0.0.1:9/x"
 MOST_MEMORY = 1 << 30
@@ -156,7 +156,3 @@ globals().update(attack.places(Exchanged))
 
 class KindsHere(Kinds, attack.Attack):
     where, symlinks = attack.on_disk(), "0"
-
-
-if __name__ == "__main__":
-    unittest.main()

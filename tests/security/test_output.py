@@ -2,12 +2,11 @@
 import os
 import subprocess
 import time
-import unittest
 
+from mallowtest import LIBRARY, MALLOW, WATCH_LIBRARY
 import attack
-from attack import MALLOW, OTHER, PATIENCE, RECORDER
+from attack import OTHER, PATIENCE
 
-WATCHER = os.environ["WATCHER"]
 
 
 class Output:
@@ -232,7 +231,7 @@ class Output:
         return done
 
     def recorded(self, output, user=0):
-        return self.service(RECORDER, user, MALLOW_OUTPUT=output)
+        return self.service(LIBRARY, user, MALLOW_OUTPUT=output)
 
     def test_library_behind_a_link(self):
         """Of the other user, to a directory of root's: by itself, and where a link of root's leads."""
@@ -299,13 +298,11 @@ class Output:
     def test_library_makes_no_segment_behind_a_link(self):
         self.link(self.root, "d")
         before = os.stat(self.root).st_mtime_ns
-        self.service(WATCHER, MALLOW_WATCH_SESSION=self.nb + "/d")
+        self.service(WATCH_LIBRARY, MALLOW_WATCH_SESSION=self.nb + "/d")
         self.assertEqual(os.stat(self.root).st_mtime_ns, before)
         os.symlink(self.root, self.base + "/own")
-        self.service(WATCHER, MALLOW_WATCH_SESSION=self.base + "/own")
+        self.service(WATCH_LIBRARY, MALLOW_WATCH_SESSION=self.base + "/own")
         self.assertNotEqual(os.stat(self.root).st_mtime_ns, before)
 
 
 globals().update(attack.places(Output))
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import unittest
 
 import attack
 from attack import OTHER, PATIENCE
@@ -106,6 +105,3 @@ class Program:
 
 
 globals().update(attack.places(Program))
-
-if __name__ == "__main__":
-    unittest.main()

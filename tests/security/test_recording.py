@@ -5,10 +5,10 @@ import signal
 import stat
 import subprocess
 import sys
-import unittest
 
+from mallowtest import LIBRARY, MALLOW, victim
 import attack
-from attack import MALLOW, OTHER, PATIENCE, RECORDER
+from attack import OTHER, PATIENCE
 
 READERS = (("report",), ("dump",), ("workload", "--dry-run"))
 
@@ -203,9 +203,9 @@ class Recording:
 
     def lone(self, output, user=0):
         """A program that records alone, and the file of its session."""
-        p = subprocess.Popen([os.environ["VICTIMS"] + "/control", "wait"], user=user, group=user, extra_groups=[],
+        p = subprocess.Popen([victim("control"), "wait"], user=user, group=user, extra_groups=[],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                             env={"PATH": "/bin:/usr/bin", "LD_PRELOAD": RECORDER, "MALLOW_OUTPUT": output})
+                             env={"PATH": "/bin:/usr/bin", "LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": output})
 
         def end():
             p.kill()
@@ -322,5 +322,3 @@ class Recording:
 
 
 globals().update(attack.places(Recording))
-if __name__ == "__main__":
-    unittest.main()

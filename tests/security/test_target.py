@@ -6,14 +6,12 @@ import shutil
 import signal
 import stat
 import subprocess
-import tempfile
 import time
-import unittest
 
+from mallowtest import LONG, MALLOW, Test
 import attack
-from attack import ATTACKERS, MALLOW, OTHER, PATIENCE
+from attack import ATTACKERS, OTHER, PATIENCE
 
-LONG = bool(os.environ.get("MALLOW_LONG"))
 MOMENTS = int(os.environ.get("MALLOW_MOMENTS", 200 if LONG else 1))  # for each command and process
 MINUTE = 60  # so long a process may be tried to be left when no signal has come
 EXECUTING = os.path.join(ATTACKERS, "executing")
@@ -42,13 +40,11 @@ def program_of(pid):
         return ""
 
 
-class Targets(unittest.TestCase):
+class Targets(Test):
     def setUp(self):
         if os.geteuid():
             attack.loudly("a target of another user, watched by root")
-        self.directory = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.directory)
-        self.out = self.directory + "/out"
+        self.out = self.folder + "/out"
 
     def target(self, *args, user=OTHER):
         p = subprocess.Popen([EXECUTING, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -200,7 +196,3 @@ class Targets(unittest.TestCase):
             if mode != "again":
                 self.assertEqual(p.wait(PATIENCE), 0)
                 self.assertIn(b"whole\n", p.stdout.read())
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

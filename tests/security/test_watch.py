@@ -9,14 +9,13 @@ import stat
 import subprocess
 import tempfile
 import threading
-import unittest
 
+from mallowtest import MALLOW, WATCH_LIBRARY, program, victim
 import attack
-from attack import MALLOW, OTHER, PATIENCE
+from attack import OTHER, PATIENCE
 
 SHARED = "/dev/shm"
-WATCHER = os.environ["WATCHER"]
-VICTIM = os.environ["VICTIMS"] + "/control"  # allocates at each byte of its input
+VICTIM = victim("control")  # allocates at each byte of its input
 MOST_KB = 200 << 10  # of memory, that no segment may cost
 
 
@@ -90,7 +89,7 @@ class Watching(attack.Attack):
     def roots(self):
         """A process of root's that is watched by the library, and its segment."""
         p = subprocess.Popen([VICTIM, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                             env={"PATH": "/bin:/usr/bin", "LD_PRELOAD": WATCHER, "MALLOW_WATCH_PERIOD": "1"})
+                             env={"PATH": "/bin:/usr/bin", "LD_PRELOAD": WATCH_LIBRARY, "MALLOW_WATCH_PERIOD": "1"})
 
         def end():
             p.kill()
@@ -340,8 +339,8 @@ class Watching(attack.Attack):
 
     def test_names_of_generated_code(self):
         """/tmp/perf-PID.map of another user names nothing of root's; one of root's does."""
-        p = subprocess.Popen([os.environ["ATTACKERS"] + "/generated"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                             env={"LD_PRELOAD": WATCHER, "MALLOW_WATCH_PERIOD": "1"})
+        p = subprocess.Popen([program("security/generated")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             env={"LD_PRELOAD": WATCH_LIBRARY, "MALLOW_WATCH_PERIOD": "1"})
         self.addCleanup(lambda: p.communicate(timeout=PATIENCE))
         p.stdout.readline()
         p.stdin.write(b"\n")
@@ -472,8 +471,8 @@ class Watching(attack.Attack):
         for path in paths:
             with open(path, "wb") as f:
                 f.write(bytes(4096))
-        library = shutil.copy(WATCHER, self.bin)
-        p = self.other(shutil.copy(os.environ["ATTACKERS"] + "/generated", self.bin),
+        library = shutil.copy(WATCH_LIBRARY, self.bin)
+        p = self.other(shutil.copy(program("security/generated"), self.bin),
                        env={"LD_PRELOAD": library, "MALLOW_WATCH_PERIOD": "1"})
         p.stdin.write("\n")
         p.stdin.flush()
@@ -495,7 +494,3 @@ LINKS = ["test_its_directory_becomes_a_link_to_roots", "test_known_list_behind_a
 globals().update(again("WatchingSymlinks1", SHARED, "1", SHARED_LINKS + LINKS))
 globals().update(again("WatchingDiskSymlinks0", attack.on_disk(), "0", LINKS))
 globals().update(again("WatchingDiskSymlinks1", attack.on_disk(), "1", LINKS))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,19 +3,14 @@ killed, nothing is lost, and what comes back is the recording bit for bit."""
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import time
-import unittest
 
-from mallowtest import has_ended
+from mallowtest import LONG, MALLOW, Test, has_ended, main, wait_until
 from store import Store
 
-MALLOW = os.environ["MALLOW"]
-KILLS = 20 if os.environ.get("MALLOW_LONG") else 5
+KILLS = 20 if LONG else 5
 SIZE = 64 << 10
 ENV = {**os.environ, "no_proxy": "*", "HOME": "/nonexistent", "PYTHONMALLOC": "malloc"}
 # Allocates, says so, and waits for a line before it allocates once more.
@@ -35,20 +30,13 @@ def mallow(*arguments, **more):
     return subprocess.run([MALLOW, *arguments], env=ENV, capture_output=True, text=True, check=False, **more)
 
 
-def wait_until(condition):
-    while not condition():
-        time.sleep(0.02)
-
-
 def children(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
         return [int(p) for p in f.read().split()]
 
 
-class To(unittest.TestCase):
+class To(Test):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
         self.file = os.path.join(self.folder, "run.mlw")
         self.back = os.path.join(self.folder, "back.mlw")
         self.store = Store()
@@ -222,4 +210,4 @@ if __name__ == "__main__":
     if have[0]["status"] != "ok":
         print("SKIPPED, LOUDLY: this build has no libcurl")
     else:
-        unittest.main(verbosity=2)
+        main()

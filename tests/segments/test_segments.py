@@ -12,13 +12,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 
+from mallowtest import LONG, MALLOW, main, wait_until
 from store import Store
 
-MALLOW = os.environ["MALLOW"]
-KILLS = 20 if os.environ.get("MALLOW_LONG") else 5
+KILLS = 20 if LONG else 5
 SIZE = 64 << 10
 ENV = {**os.environ, "no_proxy": "*", "HOME": "/nonexistent", "PYTHONMALLOC": "malloc"}
 ENV.pop("http_proxy", None)
@@ -26,11 +25,6 @@ ENV.pop("http_proxy", None)
 
 def mallow(*arguments, **more):
     return subprocess.run([MALLOW, *arguments], env=ENV, capture_output=True, text=True, check=False, **more)
-
-
-def wait_until(condition):
-    while not condition():
-        time.sleep(0.01)
 
 
 class Case(unittest.TestCase):
@@ -603,4 +597,4 @@ if __name__ == "__main__":
     if have[0]["status"] != "ok":
         print("SKIPPED, LOUDLY: this build has no libcurl")
     else:
-        unittest.main(verbosity=2)
+        main()

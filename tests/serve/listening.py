@@ -1,5 +1,4 @@
-"""A `mallow watch --listen` and its clients. Environment (set by meson): MALLOW, SERVER, LISTENS (empty:
-this build cannot listen)."""
+"""A `mallow watch --listen` and its clients."""
 import http.client
 import json
 import os
@@ -9,9 +8,9 @@ import socket
 import subprocess
 import threading
 
-from fakes import until
+from mallowtest import MALLOW, program, wait_until
 
-MALLOW, SERVER, LISTENS = os.environ["MALLOW"], os.environ["SERVER"], os.environ["LISTENS"]
+SERVER, LISTENS = program("watch/server"), os.environ["LISTENS"]  # empty: this build cannot listen
 NEVER = "1000h"
 
 
@@ -38,7 +37,7 @@ class Listening:
     def wait(self):
         """Until it listens and the program is watched."""
         assert self.listening.wait(300), self.err
-        until(lambda: self.get("/report.json")[0] == 200, "the program is watched")
+        wait_until(lambda: self.get("/report.json")[0] == 200, "the program is watched")
         return self
 
     def get(self, path, **headers):

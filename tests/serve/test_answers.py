@@ -8,14 +8,14 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import unittest
 
-from fakes import functions, until
-from listening import LISTENS, MALLOW, SERVER, Listening, sockets
+from mallowtest import MALLOW, wait_until
+from mallowtest.fakes import functions
+from listening import LISTENS, SERVER, Listening, sockets
 
 LEAK, SIZE = "forgets_to_free", 2000
 OPEN = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75," \
@@ -76,7 +76,7 @@ class Answers(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.watch = Listening("hold", "500", "wait").wait()
-        until(lambda: any(LEAK in functions(s) and s["sampled_blocks"] == 500 for s in cls.watch.json()["sites"]),
+        wait_until(lambda: any(LEAK in functions(s) and s["sampled_blocks"] == 500 for s in cls.watch.json()["sites"]),
               "all blocks are held")
 
     @classmethod
@@ -156,7 +156,7 @@ class Answers(unittest.TestCase):
                                       "--virtual-time-budget=5000", "--dump-dom", self.watch.url], capture_output=True,
                                      text=True, check=True, timeout=300, env={**os.environ, "HOME": home}).stdout
             return all(text in dom for text in wanted)
-        until(shown, f"the page has {wanted}", 120)
+        wait_until(shown, f"the page has {wanted}", 120)
 
     def test_other_requests(self):
         self.assertEqual(self.watch.get("/nothing")[0], 404)
@@ -178,7 +178,7 @@ class Answers(unittest.TestCase):
     def test_nothing_is_inherited_and_only_loopback_listens(self):
         listening = [f"0100007F:{self.watch.port:04X}"]
         # The connections of the tests before end when the server notices that their clients have gone.
-        until(lambda: sockets(self.watch.process.pid) == listening, "only the listening socket is open", 60)
+        wait_until(lambda: sockets(self.watch.process.pid) == listening, "only the listening socket is open", 60)
         self.assertEqual(sockets(self.watch.json()["pid"]), [])
 
 
@@ -188,7 +188,7 @@ class Differences(unittest.TestCase):
     def test_seconds_count_what_happens_meanwhile(self):
         with tempfile.TemporaryDirectory() as directory, Listening("serve", f"{directory}/port") as watch:
             watch.wait()
-            until(lambda: os.path.exists(f"{directory}/port") and os.path.getsize(f"{directory}/port"), "it serves")
+            wait_until(lambda: os.path.exists(f"{directory}/port") and os.path.getsize(f"{directory}/port"), "it serves")
             with open(f"{directory}/port", encoding="ascii") as f:
                 s = socket.create_connection(("127.0.0.1", int(f.read())))
             stream, results = s.makefile("rw"), {}
@@ -281,7 +281,3 @@ class Refused(unittest.TestCase):
             self.assertEqual(sockets(watch.pid), [])
             _, err = watch.communicate("\n", timeout=300)
         self.assertNotIn("listening", err)
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0]], verbosity=1)

@@ -2,13 +2,11 @@
 and nothing is kept."""
 import os
 import socket
-import sys
 import unittest
 
-from fakes import until
+from mallowtest import LONG, wait_until
 from listening import LISTENS, Listening
 
-LONG = bool(os.environ.get("MALLOW_LONG"))
 GET = b"GET /report.json HTTP/1.1\r\n"
 
 
@@ -41,7 +39,7 @@ class Hostile(unittest.TestCase):
     def tearDown(self):
         self.assertEqual(self.watch.json()["kind"], "all")
         self.assertIsNone(self.watch.process.poll())
-        until(lambda: self.open_descriptors() <= self.descriptors + 1, "connections are closed")
+        wait_until(lambda: self.open_descriptors() <= self.descriptors + 1, "connections are closed")
 
     def status(self, *headers):
         with self.watch.connect(GET + b"".join(h + b"\r\n" for h in headers) + b"Connection: close\r\n\r\n") as s:
@@ -115,7 +113,7 @@ class Hostile(unittest.TestCase):
             def answered():
                 with self.watch.connect(b"GET /debug/pprof/heap?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n") as s:
                     return s.recv(12) == b"HTTP/1.1 200"
-            until(answered, "a place of those who left is free", 120)
+            wait_until(answered, "a place of those who left is free", 120)
 
     def test_connections_that_are_given_up(self):
         for path in (b"/report.json", b"/debug/pprof/heap?seconds=1"):
@@ -134,11 +132,7 @@ class Hostile(unittest.TestCase):
                 return False
             except OSError:
                 return True
-        until(ended, "the drip ends")
-        until(lambda: self.open_descriptors() <= self.descriptors + 1, "the unread one ends", 120)
+        wait_until(ended, "the drip ends")
+        wait_until(lambda: self.open_descriptors() <= self.descriptors + 1, "the unread one ends", 120)
         drip.close()
         unread.close()
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0]], verbosity=1)

@@ -1,5 +1,5 @@
 """`mallow watch --listen` beyond loopback: only with a token and TLS, and then for those who have the token.
-Asked by curl and go tool pprof. Environment (set by meson): as listening.py."""
+Asked by curl and go tool pprof."""
 import base64
 import json
 import os
@@ -7,13 +7,12 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import unittest
 
-from fakes import until
-from listening import LISTENS, MALLOW, SERVER
+from mallowtest import MALLOW, wait_until
+from listening import LISTENS, SERVER
 
 TOKEN = "0123456789abcdef-a-token"
 TOOLS = ("curl", "openssl")
@@ -84,7 +83,7 @@ class Answers(Case):
         cls.watch = Listening("0.0.0.0:0", "--token-file", cls.token, "--tls-cert", cls.cert, "--tls-key", cls.key)
         cls.addClassCleanup(cls.watch.end)
         assert cls.watch.listening.wait(300), cls.watch.err
-        until(lambda: cls.curl()[0] == 200, "the program is watched")
+        wait_until(lambda: cls.curl()[0] == 200, "the program is watched")
 
     @classmethod
     def curl(cls, *options, url=None, token=TOKEN):
@@ -232,7 +231,3 @@ class Refused(Case):
         self.refused(options(**{"tls-cert": self.token}), "belong together", 125)
         self.refused(options(**{"tls-key": self.token}), "belong together", 125)
         self.refused(options(**{"tls-key": secret(f"{self.place}/long.key", "x" * 70000)}), "longer than 65536")
-
-
-if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0]], verbosity=1)

@@ -1,9 +1,4 @@
-"""Names of addresses: programs with known truth, files found in every way, damage, hostile names.
-
-Run with --symbolise, --small, --fuzz-elf and --fuzz-names naming the built programs of this folder,
-and the name of one class below.
-"""
-import argparse
+"""Names of addresses: programs with known truth, files found in every way, damage, hostile names."""
 import ctypes
 import http.server
 import lzma
@@ -12,13 +7,14 @@ import random
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import unittest
 
+from mallowtest import Test, program
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOOLS = None
+SYMBOLISE, SMALL, FUZZ_ELF, FUZZ_NAMES = (program('symbol/' + name) for name in ('symbolise', 'symbolise-small', 'fuzz-elf', 'fuzz-names'))
 PLAIN = {k: v for k, v in os.environ.items() if not k.startswith('DEBUGINFOD')}
 
 
@@ -46,7 +42,7 @@ class Frame:
 
 def symbolise(addresses, *options, env=None, tool=None):
     """[[Frame, ...] of each address], [problem, ...]"""
-    out = run(tool or TOOLS.symbolise, *options, env=env,
+    out = run(tool or SYMBOLISE, *options, env=env,
               text=''.join('%x\n' % a for a in addresses))
     frames, problems = [], []
     for line in out.splitlines():
@@ -100,14 +96,9 @@ TRUTH = {
 }
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix='mallow-symbol-')
-        self.addCleanup(folder.cleanup)
-        self.dir = folder.name
-
+class Case(Test):
     def path(self, *parts):
-        return os.path.join(self.dir, *parts)
+        return os.path.join(self.folder, *parts)
 
     def compile(self, name='victim', *flags, compiler='g++', sources=('victim.cc',)):
         program = self.path(name)
@@ -178,7 +169,7 @@ class Inlining(Case):
         shutil.copy(os.path.join(HERE, 'victim.cc'), self.path('src'))
         for version in ('-gdwarf-4', '-gdwarf-5'):
             done = subprocess.run(['g++', '-O2', '-g', version, '-o', 'victim', './src/victim.cc'],
-                                  cwd=self.dir, env=PLAIN)
+                                  cwd=self.folder, env=PLAIN)
             self.assertEqual(done.returncode, 0)
             frames, _ = self.lookup(self.path('victim'), 'plain')
             self.assertEqual([os.path.realpath(f.file) for f in frames],
@@ -227,8 +218,8 @@ class Inlining(Case):
         program = self.compile()
         code = addresses_of_code(program)
         sample = random.Random(3).sample(code, min(200, len(code)))
-        self.assertEqual(run(TOOLS.symbolise, program, text='\n'.join(sample)),
-                         run(TOOLS.small, program, text='\n'.join(sample)))
+        self.assertEqual(run(SYMBOLISE, program, text='\n'.join(sample)),
+                         run(SMALL, program, text='\n'.join(sample)))
 
     def test_stub(self):
         program = self.compile('victim', '-fcf-protection', '-z', 'lazy')
@@ -398,7 +389,7 @@ class Files(Case):
     def test_link_in_tree(self):
         program, debug = self.split('-Wl,--build-id=none')
         self.link(program, debug)
-        place = self.path('tree') + os.path.realpath(self.dir)
+        place = self.path('tree') + os.path.realpath(self.folder)
         os.makedirs(place)
         os.rename(debug, os.path.join(place, 'victim.debug'))
         self.check_all(program, '-d', self.path('tree'))
@@ -570,7 +561,7 @@ class Debuginfod(Files):
         self.addCleanup(thread.join)
         self.addCleanup(server.shutdown)
         self.env = dict(PLAIN, DEBUGINFOD_URLS='http://127.0.0.1:%d' % server.server_port,
-                        DEBUGINFOD_CACHE_PATH=self.path('cache'), HOME=self.dir,
+                        DEBUGINFOD_CACHE_PATH=self.path('cache'), HOME=self.folder,
                         no_proxy='127.0.0.1')
 
     def served(self):
@@ -787,7 +778,7 @@ class Names(Case):
     def test_meanings(self):
         with open(os.path.join(HERE, 'names.txt')) as f:
             pairs = [line.rstrip('\n').split('\t') for line in f if line.strip()]
-        said = run(TOOLS.symbolise, '-D', text=''.join(p[0] + '\n' for p in pairs)).splitlines()
+        said = run(SYMBOLISE, '-D', text=''.join(p[0] + '\n' for p in pairs)).splitlines()
         self.assertEqual(said, [p[1] for p in pairs])
 
     @staticmethod
@@ -855,11 +846,11 @@ class Names(Case):
             names = list(self.bombs(n))
             # The shell's limit ends what would run for ever, and take the machine's memory.
             # AddressSanitizer reserves more addresses than that; it has a limit of its own.
-            with open(TOOLS.symbolise, 'rb') as program:
+            with open(SYMBOLISE, 'rb') as program:
                 sanitized = b'__asan_init' in program.read()
             said = run('sh', '-c', 'ulimit -t 60; %s exec "$0" -D'
                        % ('' if sanitized else 'ulimit -v 4000000;'),
-                       TOOLS.symbolise, text='\n'.join(names) + '\n').splitlines()
+                       SYMBOLISE, text='\n'.join(names) + '\n').splitlines()
             self.assertEqual(len(said), len(names))
             self.assertTrue(all(len(text) <= 256 * 1024 for text in said))
             if n == 3:  # small ones are names like any other
@@ -874,7 +865,7 @@ class Names(Case):
         large = ['_RXYFGFD' + 'A' * 60 + '_', '_RXYFGzzzzzzzz_EuC1aC1b', '_RXIC1aFGzzzzzzzz_EuEuC1b',
                  '_RXIC1aDGzzzzzzzz_C1bEL_EuC1b', '_RIC%d%sB3_E' % (len(hidden), hidden)]
         small = ['_RXIC1aFG_EuEuC1b', '_RIC1aFG0_RL1_hEuE', '_RIC3abcB1_E']
-        said = run('sh', '-c', 'ulimit -t 20; exec "$0" -D', TOOLS.symbolise,
+        said = run('sh', '-c', 'ulimit -t 20; exec "$0" -D', SYMBOLISE,
                    text=''.join(n + '\n' for n in large + small)).splitlines()
         self.assertEqual(said, ['?'] * len(large) + ['<() as b>', "a::<for<'a, 'b> fn(&'a u8)>", '?'])
 
@@ -883,17 +874,17 @@ class Names(Case):
             for size in (1000, 8000, 100000):
                 for lead in ('_Z1f', '_Z', '_D1f', '_R', '_RNv'):
                     name = lead + unit * (size // len(unit)) + 'i'
-                    run(TOOLS.symbolise, '-D', text=name + '\n')
+                    run(SYMBOLISE, '-D', text=name + '\n')
 
     def test_damaged(self):
-        run(TOOLS.fuzz_names, '-m', '11', '400', os.path.join(HERE, 'names.txt'))
+        run(FUZZ_NAMES, '-m', '11', '400', os.path.join(HERE, 'names.txt'))
 
 
 class Damage(Case):
     """Damaged ELF files and perf maps: names or none, with the sanitizers watching."""
 
     def damage(self, *programs, count):
-        done = subprocess.run([TOOLS.fuzz_elf, '-k', self.path('last'), '-m', '7', str(count),
+        done = subprocess.run([FUZZ_ELF, '-k', self.path('last'), '-m', '7', str(count),
                                *programs], capture_output=True, text=True, env=PLAIN)
         if done.returncode != 0:
             fd, kept = tempfile.mkstemp(prefix='mallow-symbol-damage-')
@@ -926,11 +917,3 @@ class Damage(Case):
             for n in range(200):
                 f.write('%x %x name %d\n' % (0x1000 + n * 64, 16 + n, n))
         self.damage(place, count=2000)
-
-
-if __name__ == '__main__':
-    parser = argparse.ArgumentParser()
-    for tool in ('symbolise', 'small', 'fuzz-elf', 'fuzz-names'):
-        parser.add_argument('--' + tool, required=True)
-    TOOLS, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0]] + rest)

@@ -15,6 +15,6 @@ one() {
     "$b/dump_events" --stored "golden/$1.raw" "golden/$1.stored"
     cp "golden/$1.raw" "golden/$1.sealed"
     "$b/dump_events" --seal "golden/$1.sealed"
-    /usr/bin/python3 read_mallow.py events "golden/$1.stored" | sort -s -n -k1,1 >"golden/$1.events"
+    /usr/bin/python3 ../mallowtest/read_mallow.py events "golden/$1.stored" | sort -s -n -k1,1 >"golden/$1.events"
 }
 one early test_model 21 2600

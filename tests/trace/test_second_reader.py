@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 """The C reader and the one written from docs/format.md agree, event for event, with each other and
-with the golden files: raw, sealed and stored, sealed and compressed (when `zstd` is there).
-
-  test_second_reader.py DUMP_EVENTS GOLDEN_DIR
-"""
+with the golden files: raw, sealed and stored, sealed and compressed (when `zstd` is there)."""
 import os
 import shutil
 import struct
@@ -11,11 +8,10 @@ import subprocess
 import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-import read_mallow
+from mallowtest import program, read_mallow
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-READER = [sys.executable, os.path.join(HERE, "read_mallow.py")]
+READER = [sys.executable, read_mallow.__file__]
 
 
 def run(*command):
@@ -129,7 +125,7 @@ def limits(name, dump, base):
 
 
 def main():
-    dump, golden = sys.argv[1:]
+    dump, golden = program("trace/dump_events"), os.path.join(HERE, "golden")
     names = sorted(f[:-4] for f in os.listdir(golden) if f.endswith(".raw"))
     if len(names) < 2:
         fail("no golden files in " + golden)

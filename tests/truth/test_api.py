@@ -1,7 +1,6 @@
 """Every function of the allocation API, a known number of times (tests/victims/api.c)."""
-import unittest
 
-from mallowtest import Case, main, run, victim
+from mallowtest import Case, run, victim
 
 COUNTS = dict(malloc=113, calloc=53, realloc=37, reallocarray=31, posix_memalign=29, aligned_alloc=30,
               memalign=19, valloc=17, pvalloc=13, free=261, free_sized=11, free_aligned_sized=7,
@@ -135,7 +134,3 @@ class SecondCounter(Case):
         for mode in ("counts", "maps", "failures", "peak", "reallocs", "temporary"):
             r = run([victim("api"), mode])
             self.assertEqual((r.rc, r.out), (0, b""), mode)
-
-
-if __name__ == "__main__":
-    main()

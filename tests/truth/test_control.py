@@ -1,10 +1,8 @@
 """The control functions of include/mallow.h and `mallow control` (tests/victims/control.c)."""
 import os
 import subprocess
-import time
-import unittest
 
-from mallowtest import Case, LIBRARY, MALLOW, main, run, victim
+from mallowtest import MALLOW, Case, run, victim
 
 
 class Control(Case):
@@ -62,7 +60,7 @@ class Control(Case):
 
     def test_from_outside(self):
         env = dict(os.environ, LC_ALL="C")
-        pidfile = os.path.join(self.dir, "pid")
+        pidfile = os.path.join(self.folder, "pid")
         p = subprocess.Popen([MALLOW, "record", "-o", self.file, "--", "/bin/sh", "-c",
                               f"echo $$ > {pidfile}; exec {victim('control')} wait"],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
@@ -96,7 +94,7 @@ class Control(Case):
         self.assertIn(b"from outside", run([MALLOW, "dump", self.file]).out)
 
     def test_reset_from_outside(self):
-        pidfile = os.path.join(self.dir, "pid")
+        pidfile = os.path.join(self.folder, "pid")
         p = subprocess.Popen([MALLOW, "record", "-o", self.file, "--", "/bin/sh", "-c",
                               f"echo $$ > {pidfile}; exec {victim('control')} wait"],
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -133,7 +131,3 @@ class Control(Case):
         self.assertEqual(r.rc, 1)
         self.assertEqual(len(r.err.splitlines()), 1)
         self.assertEqual(run([MALLOW, "control", "1", "frobnicate"]).rc, 2)
-
-
-if __name__ == "__main__":
-    main()

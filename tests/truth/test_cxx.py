@@ -1,9 +1,8 @@
 """C++: operator new and delete, exceptions, thread_local destructors; and the same over the other
 allocators, preloaded behind mallow: each `new` is one call, never two."""
 import glob
-import unittest
 
-from mallowtest import ALLOCATORS, Case, main, run, victim
+from mallowtest import ALLOCATORS, Case, victim
 
 # 20 rounds of new 100, new[] 101, nothrow 102, nothrow[] 103, aligned 192, aligned[] 384; 3 x 4000.
 BLOCKS = 20 * 6 + 3
@@ -103,7 +102,3 @@ class OtherAllocators(Case):
 
     def test_mimalloc(self):
         self.check("mimalloc")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,8 @@
 """Every way to end (tests/victims/ends.c), and what is in the report afterwards."""
 import signal
-import unittest
 
-from mallowtest import Case, main, victim
-from memorygroup import MemoryGroup
+from mallowtest import Case, victim
+from mallowtest.memorygroup import MemoryGroup
 
 # mode: (status under mallow record, mallocs, live bytes, complete)
 ENDS = {
@@ -80,7 +79,3 @@ class Ends(Case):
             self.assertEqual(p["failed_calls"], 1)
         else:
             self.assertFalse(p["complete"])
-
-
-if __name__ == "__main__":
-    main()

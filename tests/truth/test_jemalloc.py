@@ -5,10 +5,9 @@ import json
 import os
 import subprocess
 
-from mallowtest import MALLOW, Case, function_names, main, run, victim
+from mallowtest import LIBRARY, MALLOW, Case, function_names, run, victim
 
 FOUND = glob.glob("/usr/lib/*/libjemalloc.so.2")
-LIBRARY = os.environ["MALLOW_LIBRARY"]
 
 
 class Jemalloc(Case):
@@ -21,7 +20,7 @@ class Jemalloc(Case):
     def test_every_call_is_recorded(self):
         for way in "weak", "dlsym", "plugin":
             with self.subTest(way=way):
-                file = os.path.join(self.dir, way + ".mlw")
+                file = os.path.join(self.folder, way + ".mlw")
                 p = self.process(self.recorded([victim("jemalloc"), "truth", way], env=self.behind, file=file),
                                  "jemalloc")
                 calls = {k: v for k, v in p["calls"].items() if k.endswith("x")}
@@ -39,7 +38,7 @@ class Jemalloc(Case):
     def test_blocks_cross_between_the_apis(self):
         for way in "weak", "dlsym", "plugin":
             with self.subTest(way=way):
-                file = os.path.join(self.dir, way + ".mlw")
+                file = os.path.join(self.folder, way + ".mlw")
                 p = self.process(self.recorded([victim("jemalloc"), "mixed", way, "500"], env=self.behind, file=file),
                                  "jemalloc")
                 self.assertEqual((p["unknown_frees"], p["inferred_frees"], p["warnings"]), (0, 0, []))
@@ -48,7 +47,7 @@ class Jemalloc(Case):
 
     def test_replay(self):
         self.recorded([victim("jemalloc"), "truth", "weak"], env=self.behind)
-        workload = os.path.join(self.dir, "run.mwl")
+        workload = os.path.join(self.folder, "run.mwl")
         r = run([MALLOW, "workload", self.file, "-o", workload])
         self.assertEqual(r.rc, 0, r.err)
         r = run([MALLOW, "replay", "--json", workload])
@@ -67,7 +66,3 @@ class Jemalloc(Case):
     def test_nothing_is_exported(self):
         out = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout
         self.assertNotIn("allocx", out)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,10 +3,8 @@ it and malloc: tests/victims/names.*, and trampoline.c, which does what CPython 
 import os
 import re
 import shutil
-import subprocess
-import unittest
 
-from mallowtest import MALLOW, VICTIMS, Case, main, pythons, run, source, victim
+from mallowtest import LONG, MALLOW, Case, pythons, run, source, victim
 
 
 def lines(name):
@@ -111,7 +109,7 @@ class Names(Case):
         keeps = [s for s in program["sites"] if s["end_live_blocks"]][0]
         whole = [f["function"] for f in more["sites"][program["sites"].index(keeps)]["frames"]]
         for names in ([f["function"] for f in keeps["frames"]], whole):
-            known = os.path.join(self.dir, "known")
+            known = os.path.join(self.folder, "known")
             with open(known, "w") as f:
                 f.write("stack:" + ";".join(names) + "\n")
             sites = self.report(options=["--suppressions", known])["processes"][0]["sites"]
@@ -188,7 +186,7 @@ class Names(Case):
         if not found:
             self.skipTest("SKIPPED, LOUDLY: no Python from 3.12 on with -X perf")
         at = lines("names.py")
-        for python in found if os.environ.get("MALLOW_LONG") else found[-1:]:
+        for python in found if LONG else found[-1:]:
             with self.subTest(python):
                 program = self.recorded([python, "-X", "perf", source("names.py")])["processes"][0]
                 self.remove_map(program)
@@ -206,10 +204,6 @@ class Names(Case):
         if not node:
             self.skipTest("SKIPPED, LOUDLY: no node")
         program = self.recorded([node, "--perf-basic-prof", "--interpreted-frames-native-stack", source("names.js")],
-                                cwd=self.dir)["processes"][0]
+                                cwd=self.folder)["processes"][0]
         self.remove_map(program)
         self.expect(program, [(r"fill", lines("names.js")["fill"], 4900000)])
-
-
-if __name__ == "__main__":
-    main()

@@ -4,9 +4,8 @@ import os
 import shutil
 import subprocess
 import time
-import unittest
 
-from mallowtest import LIBRARY, MALLOW, Case, main, run, victim
+from mallowtest import LIBRARY, MALLOW, Case, run, victim
 
 PEAK = dict(requested_bytes=1050000, peak_live_bytes=1000000, end_live_bytes=300000, end_live_blocks=350)
 
@@ -159,7 +158,7 @@ class Processes(Case):
             time.sleep(0.2)
 
     def daemon(self, how):
-        done = os.path.join(self.dir, "done")
+        done = os.path.join(self.folder, "done")
         r = self.record([victim("process"), "daemon", how, done])
         self.assertEqual((r.rc, r.out), (0, b""))
         daemon = self.daemon_at_its_end(done)
@@ -181,7 +180,7 @@ class Processes(Case):
 
     def test_daemon_without_parent(self):
         """The library by itself, without `mallow record`."""
-        done = os.path.join(self.dir, "done")
+        done = os.path.join(self.folder, "done")
         r = run([victim("process"), "daemon", "loop", done],
                 env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": self.file})
         self.assertEqual((r.rc, r.out), (0, b""))
@@ -206,11 +205,11 @@ class ByHand(Case):
 
     def test_percent_p(self):
         r = run([victim("api"), "peak"],
-                env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": os.path.join(self.dir, "x-%p.mlw")})
+                env={"LD_PRELOAD": LIBRARY, "MALLOW_OUTPUT": os.path.join(self.folder, "x-%p.mlw")})
         self.assertEqual((r.rc, r.out, r.err), (0, b"", b""))
-        (name,) = [n for n in os.listdir(self.dir) if n.startswith("x-")]
+        (name,) = [n for n in os.listdir(self.folder) if n.startswith("x-")]
         self.assertRegex(name, r"^x-\d+\.mlw$")
-        self.calls(self.process(self.report(os.path.join(self.dir, name)), "api"), malloc=1100, free=750)
+        self.calls(self.process(self.report(os.path.join(self.folder, name)), "api"), malloc=1100, free=750)
 
     def test_unwritable_output_is_said_once(self):
         r = run([victim("api"), "peak"],
@@ -243,12 +242,12 @@ class ByHand(Case):
         number `first` of kill, only once the file `go` is there."""
         if not shutil.which("cc"):
             self.skipTest("SKIPPED, LOUDLY: no compiler here")
-        source, library = os.path.join(self.dir, "slow.c"), os.path.join(self.dir, "slow.so")
+        source, library = os.path.join(self.folder, "slow.c"), os.path.join(self.folder, "slow.so")
         with open(source, "w", encoding="ascii") as f:
             f.write("#include <fcntl.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n"
                     "int kill(int pid, int number)\n{\n"
                     f"    static int calls;\n    if (number == 0 && ++calls == {first})\n"
-                    f'        for (close(open("{self.dir}/asked", O_CREAT, 0600)); access("{self.dir}/go", F_OK);)\n'
+                    f'        for (close(open("{self.folder}/asked", O_CREAT, 0600)); access("{self.folder}/go", F_OK);)\n'
                     "            usleep(10000);\n"
                     "    return (int)syscall(SYS_kill, pid, number);\n}\n")
         subprocess.run(["cc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, source], check=True)
@@ -266,11 +265,11 @@ class ByHand(Case):
             with subprocess.Popen([MALLOW, "report", "--json", self.file], stdout=subprocess.PIPE,
                                   env=reader_env) as reader:
                 until = time.monotonic() + 600
-                while not os.path.exists(os.path.join(self.dir, "asked")):
+                while not os.path.exists(os.path.join(self.folder, "asked")):
                     self.assertLess(time.monotonic(), until, "the reader never asked")
                     time.sleep(0.02)
                 p.communicate(b"xx", timeout=600)
-                with open(os.path.join(self.dir, "go"), "wb"):
+                with open(os.path.join(self.folder, "go"), "wb"):
                     pass
                 reader.communicate(timeout=600)
                 self.assertEqual(reader.returncode, 0)
@@ -311,7 +310,3 @@ class ByHand(Case):
             self.assertEqual(sorted(os.path.basename(p["command"][0]) for p in self.report()["processes"]),
                              commands)
             os.unlink(self.file)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,7 @@
 """Signal handlers that allocate, map and jump; deep recursion (tests/victims/signals.c)."""
-import json
 import re
-import unittest
 
-from mallowtest import Case, MALLOW, main, run, victim
+from mallowtest import Case, victim
 
 
 class Signals(Case):
@@ -83,7 +81,3 @@ class Signals(Case):
                      ["recursion", "10000"]):
             with self.subTest(argv=argv):
                 self.untouched([victim("signals"), *argv])
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,8 @@
 """Leak sites with inlined names, exact: tests/victims/sites.cpp, rusty.rs, dee.d, plugin.c."""
 import os
 import re
-import unittest
 
-from mallowtest import Case, VICTIMS, function_names, main, source, victim
+from mallowtest import VICTIMS, Case, function_names, source, victim
 
 
 def lines(name):
@@ -142,7 +141,3 @@ class Plugins(Case):
                 self.assertEqual(function_names(s)[1], f"alloc_in_plug_{name}")
                 self.assertEqual(os.path.basename(s["frames"][0]["module"]), f"plug_{name}.so")
                 self.assertIn("main", function_names(s))
-
-
-if __name__ == "__main__":
-    main()

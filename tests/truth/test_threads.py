@@ -1,7 +1,6 @@
 """Threads that come and go by the thousand (tests/victims/threads.c)."""
-import unittest
 
-from mallowtest import Case, main, victim
+from mallowtest import Case, victim
 
 
 class Threads(Case):
@@ -79,7 +78,3 @@ class Threads(Case):
                      ["main-first"], ["cancel", "10"], ["hammer", "3", "20000"]):
             with self.subTest(argv=argv):
                 self.untouched([victim("threads"), *argv])
-
-
-if __name__ == "__main__":
-    main()

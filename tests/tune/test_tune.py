@@ -6,32 +6,22 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
-MALLOW, FRAGMENT = os.environ["MALLOW"], os.environ["FRAGMENT"]
+from mallowtest import MALLOW, REPLAYER, mallow, path, program
 
-
-def mallow(*arguments, status=0):
-    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=600)
-    assert p.returncode == status, (arguments, p.returncode, p.stdout[-2000:], p.stderr)
-    return p
+FRAGMENT = program("tune/fragment")
 
 
 class Tunes(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        trace = os.path.join(cls.folder.name, "fragment.mlw")
-        cls.workload = os.path.join(cls.folder.name, "fragment.mwl")
+        trace = path("fragment.mlw")
+        cls.workload = path("fragment.mwl")
         mallow("record", "-q", "--stacks=none", "-o", trace, "--", FRAGMENT)
         mallow("workload", "-q", "-o", cls.workload, trace)
         cls.found = json.loads(mallow("tune", "--json", "--objective", "peak", "--runs", "60", "--seed", "1",
                                       cls.workload).stdout)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
 
     def test_finds_and_confirms(self):
         winner = self.found["winners"][0]
@@ -51,7 +41,7 @@ class Tunes(unittest.TestCase):
         found = json.loads(mallow("tune", "--json", "--budget", "1s", self.workload).stdout)
         self.assertLess(found["runs"], 120)
         self.assertLessEqual(len(found["winners"]), 4)
-        replayer = os.path.join(os.path.dirname(MALLOW), "mallow-replay")
+        replayer = REPLAYER
         self.assertEqual(subprocess.run([replayer, self.workload, "limit_ns=1000"], capture_output=True).returncode,
                          -signal.SIGALRM)
 
@@ -133,7 +123,3 @@ class Tunes(unittest.TestCase):
         self.assertIn("unknown allocator", mallow("tune", "--alloc", "a", self.workload, status=2).stderr)
         self.assertIn("cannot be fixed", mallow("tune", "--set", "M_TOP_PAD=1", self.workload, status=2).stderr)
         self.assertIn("not a workload", mallow("tune", FRAGMENT, status=2).stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,30 +1,27 @@
 """`mallow watch -a --how preloaded`: all processes that share memory, and which of them are chosen. Names and
-groups are this test's own: other processes of the machine are not touched. Environment (set by meson): MALLOW,
-SERVER, WATCH_LIBRARY."""
-import json
+groups are this test's own: other processes of the machine are not touched."""
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import unittest
 
-import fakes
-from fakes import Watch, functions, until
-from memorygroup import MemoryGroup
+from mallowtest import WATCH_LIBRARY, fakes, program, wait_until
+from mallowtest.fakes import Watch, functions
+from mallowtest.memorygroup import MemoryGroup
 
 LEAK, SHARED, PREFIX, OTHER_USER = "forgets_to_free", "/dev/shm", "mallow-watch-", 65534
 # Where every user may read.
 PLACE = tempfile.TemporaryDirectory(prefix="mallow-test-")
 os.chmod(PLACE.name, 0o755)
 os.mkdir(os.path.join(PLACE.name, "lib"))
-LIBRARY = shutil.copy(os.environ["WATCH_LIBRARY"], os.path.join(PLACE.name, "lib"))
+LIBRARY = shutil.copy(WATCH_LIBRARY, os.path.join(PLACE.name, "lib"))
 MALLOW = fakes.MALLOW = shutil.copy(fakes.MALLOW, PLACE.name)
 
 
 def named(name):
     """The server by a name that only this test uses."""
-    return shutil.copy(os.environ["SERVER"], os.path.join(PLACE.name, f"{name}-{os.getpid()}"))
+    return shutil.copy(program("watch/server"), os.path.join(PLACE.name, f"{name}-{os.getpid()}"))
 
 
 ONE, TWO = named("one"), named("two")
@@ -75,7 +72,7 @@ class All(Case):
         early.kill()
         final = self.next_of(watch, early.pid, "final")
         self.assertTrue(final["killed"])
-        until(lambda: not os.path.exists(early_segment), "what it left is removed, since it was reported")
+        wait_until(lambda: not os.path.exists(early_segment), "what it left is removed, since it was reported")
         late.stdin.write("\n")
         late.stdin.flush()
         self.next_of(watch, late.pid, "final")
@@ -145,7 +142,3 @@ class All(Case):
             out = subprocess.run([MALLOW, "watch", *args], capture_output=True, text=True, check=False, timeout=600)
             self.assertEqual((out.returncode, out.stdout), (2, ""), args)
             self.assertIn(text, out.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -11,12 +11,11 @@ import shutil
 import sqlite3
 import subprocess
 import time
-import unittest
 import urllib.request
 import zlib
 
-from mallowtest import MALLOW, Case, main, pythons, run, source, victim
-from ports import free_ports
+from mallowtest import MALLOW, Case, pythons, run, source, victim
+from mallowtest.ports import free_ports
 
 SHOWN = 6  # call sites, the largest, that are looked for
 
@@ -110,7 +109,7 @@ def ask(port):
 
 class CallSite(Case):
     def test_of_report_and_watch(self):
-        path = os.path.join(self.dir, "r.mlw")
+        path = os.path.join(self.folder, "r.mlw")
         self.assertEqual(run([MALLOW, "record", "-q", "-o", path, "--", victim("sites")]).rc, 0)
         [recorded] = json.loads(run([MALLOW, "report", "--json", path]).out)["processes"]
         truth = {key(s["frames"][s["call_site"]]) for s in recorded["sites"] if s["end_live_blocks"]}
@@ -136,7 +135,7 @@ class Everywhere(Case):
         return done.out.decode()
 
     def path(self, name):
-        return os.path.join(self.dir, name)
+        return os.path.join(self.folder, name)
 
     def json(self, *arguments):
         return json.loads(self.mallow(*arguments))
@@ -238,7 +237,7 @@ class Everywhere(Case):
         if not stays:
             return
         [port] = free_ports(1)
-        env = dict(os.environ, LC_ALL="C.UTF-8", TERM="xterm-256color", HOME=self.dir, SHELL="/bin/sh", STAY="1")
+        env = dict(os.environ, LC_ALL="C.UTF-8", TERM="xterm-256color", HOME=self.folder, SHELL="/bin/sh", STAY="1")
         env.pop("TMUX", None)
 
         def tmux(*arguments):
@@ -350,7 +349,3 @@ class Everywhere(Case):
             self.skipTest("SKIPPED, LOUDLY: no Python from 3.12 on with -X perf")
         program = f"import os, runpy; kept = runpy.run_path({source('names.py')!r}); os._exit(0)"
         self.check([*python, "-X", "perf", "-c", program], 50000, "1K")
-
-
-if __name__ == "__main__":
-    main()

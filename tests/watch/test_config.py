@@ -1,5 +1,4 @@
-"""`mallow watch --config FILE`: a strict file, mistakes by line, and SIGHUP. Environment (set by meson): MALLOW,
-SERVER, WATCH_LIBRARY."""
+"""`mallow watch --config FILE`: a strict file, mistakes by line, and SIGHUP."""
 import os
 import shutil
 import signal
@@ -7,9 +6,10 @@ import subprocess
 import tempfile
 import unittest
 
-from fakes import MALLOW, Watch
+from mallowtest import MALLOW, WATCH_LIBRARY, program
+from mallowtest.fakes import Watch
 
-SERVER, LIBRARY = os.environ["SERVER"], os.path.abspath(os.environ["WATCH_LIBRARY"])
+SERVER = program("watch/server")
 
 
 class Case(unittest.TestCase):
@@ -53,7 +53,7 @@ class File(Case):
         held = {}
         for p in programs:
             held[p] = subprocess.Popen([p, "hold", "100", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                       env={**os.environ, "LD_PRELOAD": LIBRARY, "MALLOW_WATCH_PERIOD": "4K"})
+                                       env={**os.environ, "LD_PRELOAD": WATCH_LIBRARY, "MALLOW_WATCH_PERIOD": "4K"})
             for clean in held[p].stdout.close, held[p].stdin.close, held[p].wait, held[p].kill:
                 self.addCleanup(clean)
             self.assertEqual(held[p].stdout.readline(), "ready\n")
@@ -127,7 +127,3 @@ class Again(Case):
         self.assertFalse(os.path.exists(self.place + "/profile"))
         watch.process.communicate("\n", timeout=300)
         self.assertEqual(watch.process.returncode, 3)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

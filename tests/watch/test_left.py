@@ -9,10 +9,9 @@ import sys
 import time
 import unittest
 
-from fakes import MALLOW, until
-from mallowtest import has_ended
+from mallowtest import MALLOW, WATCH_LIBRARY, has_ended, program, wait_until
 
-SERVER, LIBRARY = os.environ["SERVER"], os.path.abspath(os.environ["WATCH_LIBRARY"])
+SERVER = program("watch/server")
 SHARED, PREFIX, MOST = "/dev/shm", "mallow-watch-", 33
 NOBODY = 2147483646  # no process has this id
 
@@ -24,7 +23,7 @@ def mallow(*args):
 def crash(**more):
     """A process that dies under the library; its segment's path."""
     with subprocess.Popen([SERVER, "hold", "100", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                          env=dict(os.environ, LD_PRELOAD=LIBRARY, MALLOW_WATCH_PERIOD="4K", **more)) as p:
+                          env=dict(os.environ, LD_PRELOAD=WATCH_LIBRARY, MALLOW_WATCH_PERIOD="4K", **more)) as p:
         p.stdout.readline()
         (name,) = [n for n in os.listdir(SHARED) if n.startswith(f"{PREFIX}{p.pid}-")]
         p.send_signal(signal.SIGKILL)
@@ -67,7 +66,7 @@ class Left(unittest.TestCase):
                   "if p: os.waitpid(p, 0)\n"
                   "elif os.getpid() not in here: os.environ['LD_PRELOAD'] = sys.argv[2]; os.execv(sys.argv[3], sys.argv[3:])\n")
         with subprocess.Popen(["unshare", "-p", "-f", "-m", "--kill-child", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh",
-                               sys.executable, "-c", script, ",".join(map(str, sorted(here))), LIBRARY, SERVER, "hold", "100", "wait"],
+                               sys.executable, "-c", script, ",".join(map(str, sorted(here))), WATCH_LIBRARY, SERVER, "hold", "100", "wait"],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ, MALLOW_WATCH_PERIOD="4K")) as p:
             self.addCleanup(p.kill)
             if not p.stdout.readline():
@@ -82,7 +81,7 @@ class Left(unittest.TestCase):
             self.assertNotIn(path, listed())
             p.kill()
             p.communicate()
-        until(lambda: not os.path.exists(path) or path in listed(), "its end", 60)  # at the end of its input it removes it
+        wait_until(lambda: not os.path.exists(path) or path in listed(), "its end", 60)  # at the end of its input it removes it
         self.remove(path)
 
     def test_cleared_but_for_the_living(self):
@@ -92,7 +91,7 @@ class Left(unittest.TestCase):
         with open(f"{session}/{NOBODY}-1", "wb"):
             pass
         with subprocess.Popen([SERVER, "hold", "100", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              text=True, env=dict(os.environ, LD_PRELOAD=LIBRARY, MALLOW_WATCH_PERIOD="4K")) as p:
+                              text=True, env=dict(os.environ, LD_PRELOAD=WATCH_LIBRARY, MALLOW_WATCH_PERIOD="4K")) as p:
             p.stdout.readline()
             (mine,) = [n for n in os.listdir(SHARED) if n.startswith(f"{PREFIX}{p.pid}-")]
             out = mallow("watch", "--left", "clear")
@@ -119,7 +118,7 @@ class Left(unittest.TestCase):
             self.assertEqual(mallow("watch", "--left", "clear").returncode, 0)
             self.assertEqual(os.listdir(session), [name])
             os.kill(pid, signal.SIGKILL)
-            until(lambda: has_ended(pid), "the program has ended")  # with its pipe, not all of its files are closed
+            wait_until(lambda: has_ended(pid), "the program has ended")  # with its pipe, not all of its files are closed
         self.assertEqual(sorted(p for p in listed() if p.startswith(session)), [session, f"{session}/{name}"])
         out = mallow("watch", "--left", "clear")
         self.assertEqual((out.returncode, os.path.exists(session)), (0, False), out.stderr)
@@ -143,7 +142,7 @@ class Left(unittest.TestCase):
         """As Go's, at every end: nothing tells it from one that was killed. It is listed, bounded and cleared."""
         command, paths = [SERVER, "hold", "100", "raw-end"], []
         for _ in range(MOST + 3):
-            p = subprocess.Popen(command, env=dict(os.environ, LD_PRELOAD=LIBRARY, MALLOW_WATCH_PERIOD="4K"),
+            p = subprocess.Popen(command, env=dict(os.environ, LD_PRELOAD=WATCH_LIBRARY, MALLOW_WATCH_PERIOD="4K"),
                                  stdout=subprocess.DEVNULL)
             self.assertEqual(p.wait(600), 3)
             (name,) = [n for n in os.listdir(SHARED) if n.startswith(f"{PREFIX}{p.pid}-")]
@@ -186,7 +185,7 @@ class Elsewhere(unittest.TestCase):
             self.pid -= 1
         inner = f'exec 3<&0; echo {self.pid - 1} > /proc/sys/kernel/ns_last_pid; "$@" <&3 & wait'
         self.process = subprocess.Popen(
-            [*self.UNSHARE, "/bin/sh", "-c", inner, "sh", "env", f"LD_PRELOAD={LIBRARY}", "MALLOW_WATCH_PERIOD=4K",
+            [*self.UNSHARE, "/bin/sh", "-c", inner, "sh", "env", f"LD_PRELOAD={WATCH_LIBRARY}", "MALLOW_WATCH_PERIOD=4K",
              SERVER, "hold", "100", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.end)
         self.process.stdout.readline()

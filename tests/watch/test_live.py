@@ -14,10 +14,11 @@ import threading
 import time
 import unittest
 
-from fakes import MALLOW, Watch, functions, until
-from memorygroup import MemoryGroup
+from mallowtest import MALLOW, program, victim, wait_until
+from mallowtest.fakes import Watch, functions
+from mallowtest.memorygroup import MemoryGroup
 
-SERVER = os.environ["SERVER"]
+SERVER = program("watch/server")
 NEVER = "1000h"
 LEAK = "forgets_to_free"
 
@@ -83,7 +84,7 @@ class Server(unittest.TestCase):
             port_file = os.path.join(folder, "port")
             with Watch("--every", "500ms", "--old", "1500ms", "--period", "32K",
                        *command("serve", port_file)) as watch:
-                until(lambda: os.path.exists(port_file) and os.path.getsize(port_file), "the port")
+                wait_until(lambda: os.path.exists(port_file) and os.path.getsize(port_file), "the port")
                 with open(port_file, encoding="utf-8") as f:
                     load = Load(int(f.read()))
                 found = watch.next("old")
@@ -197,7 +198,7 @@ class Ends(unittest.TestCase):
                         self.assertEqual(other.end()[2], 0)
                     watch.process.stdin.write("\n")
                     watch.process.stdin.close()
-                    until(lambda: os.path.exists(said) and os.path.getsize(said), "the program's end")
+                    wait_until(lambda: os.path.exists(said) and os.path.getsize(said), "the program's end")
                     with open(said, encoding="utf-8") as f:
                         self.assertEqual(f.read(), "3\n")
                     # Nobody was there when it ended: its memory is read afterwards, and then removed.
@@ -243,7 +244,7 @@ class Children(unittest.TestCase):
     def test_who_joins_late(self):
         """When all the rest has ended long ago, for it could not run before: a child of a vfork that becomes what
         nobody sees, and then the server."""
-        late = os.path.join(os.environ["VICTIMS"], "late_static")
+        late = victim("late_static")
         out, status, err = lines("--period", "4K", "--", sys.executable, "-c",
                                  "import os, subprocess, sys\nsubprocess.Popen(sys.argv[1:])\nos._exit(3)",
                                  late, "2", SERVER, "hold", "1000", "end")
@@ -295,7 +296,3 @@ class Profile(unittest.TestCase):
             raw = subprocess.run(["go", "tool", "pprof", "-raw", path], env=env, capture_output=True, text=True,
                                  check=True).stdout
             self.assertIn("Period: 4096", raw)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -1,30 +1,23 @@
 """`mallow watch --dump-when`, and what is left of a process that the kernel killed because memory was short:
-by real kills in a control group of this test's own. Environment (set by meson): MALLOW, SERVER,
-WATCH_LIBRARY."""
+by real kills in a control group of this test's own."""
 import gzip
 import json
 import os
 import re
 import signal
 import subprocess
-import tempfile
 import time
-import unittest
 
-from fakes import MALLOW, Watch, functions, until
-from memorygroup import MemoryGroup, filesystem
+from mallowtest import MALLOW, WATCH_LIBRARY, Test, program, wait_until
+from mallowtest.fakes import Watch, functions
+from mallowtest.memorygroup import MemoryGroup, filesystem
 
-SERVER, PREFORK, LIBRARY = os.environ["SERVER"], os.environ["PREFORK"], os.path.abspath(os.environ["WATCH_LIBRARY"])
+SERVER, PREFORK = program("watch/server"), program("watch/prefork")
 LEAK = "forgets_to_free"
 MIB = 1 << 20
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        self.place = place.name
-
+class Case(Test):
     def group(self, limit):
         try:
             group = MemoryGroup(limit)
@@ -35,7 +28,7 @@ class Case(unittest.TestCase):
 
     def watch(self, *args, **more):
         """Its lines go to a file; standard output is the program's."""
-        return Watch("--every", "1000h", "--period", "64K", "-o", self.place + "/lines", *args,
+        return Watch("--every", "1000h", "--period", "64K", "-o", self.folder + "/lines", *args,
                      stdin=subprocess.PIPE, **more)
 
     def grow(self, process, mib, answered=True):
@@ -49,17 +42,17 @@ class Case(unittest.TestCase):
         def known():
             watch.signal(signal.SIGHUP)
             time.sleep(0.05)
-            with open(self.place + "/lines", encoding="utf-8") as f:
+            with open(self.folder + "/lines", encoding="utf-8") as f:
                 return len({json.loads(line)["pid"] for line in f if line.endswith("\n")}) >= number
-        until(known, "a report of each process")
+        wait_until(known, "a report of each process")
 
     def dumps(self, ending=".json"):
-        return sorted(n for n in os.listdir(self.place) if n.endswith(ending))
+        return sorted(n for n in os.listdir(self.folder) if n.endswith(ending))
 
     def dumped(self, number):
         """The dump of that number, once it is there with its profile."""
-        until(lambda: len(self.dumps(".pb.gz")) >= number, "a dump")
-        with open(os.path.join(self.place, self.dumps()[number - 1]), encoding="utf-8") as f:
+        wait_until(lambda: len(self.dumps(".pb.gz")) >= number, "a dump")
+        with open(os.path.join(self.folder, self.dumps()[number - 1]), encoding="utf-8") as f:
             return json.load(f)
 
     def check_live(self, report, least, most):
@@ -71,14 +64,14 @@ class Case(unittest.TestCase):
 
     def finals(self, out=None):
         if out is None:
-            with open(self.place + "/lines", encoding="utf-8") as f:
+            with open(self.folder + "/lines", encoding="utf-8") as f:
                 out = f.read()
         return [r for r in map(json.loads, out.splitlines()) if r["kind"] == "final"]
 
 
 class Threshold(Case):
     def test_once_until_it_is_below(self):
-        with self.watch("--dump-when", "psi>100%,rss>60M", "--dump-to", self.place,
+        with self.watch("--dump-when", "psi>100%,rss>60M", "--dump-to", self.folder,
                         "--", SERVER, "hold", "10", "grow") as watch:
             p = watch.process
             self.assertEqual(p.stdout.readline(), "ready\n")
@@ -95,20 +88,20 @@ class Threshold(Case):
         self.assertEqual(self.dumps(""), ["lines", f"{name}.json", f"{name}.pb.gz"])
         self.assertEqual((dump["schema"], dump["kind"], dump["report"]["kind"]), (1, "dump", "all"))
         self.assertIn("rss>60.0 MB", dump["because"])
-        self.assertIn(f"wrote {self.place}/{name}.json", err)
+        self.assertIn(f"wrote {self.folder}/{name}.json", err)
         self.check_live(dump["report"], 50, 80)  # it may still have grown
         # Page by page, as the kernel counts: the parts are the whole.
         parts = sum(dump[k] for k in ("rss_anonymous_bytes", "rss_file_bytes", "rss_shared_bytes"))
         self.assertEqual(dump["rss_bytes"], parts)
         self.assertGreater(dump["rss_bytes"], 55 * MIB)
-        with gzip.open(os.path.join(self.place, name + ".pb.gz")) as f:
+        with gzip.open(os.path.join(self.folder, name + ".pb.gz")) as f:
             self.assertIn(LEAK.encode(), f.read())
 
     def test_processes_of_a_group_count_together(self):
         """Two of 40 MiB are above 60 MiB, and each is dumped."""
         script = '"$0" hold 10 grow <&3 & "$0" hold 10 grow <&4; wait'
         a, b = os.pipe(), os.pipe()
-        with self.watch("--dump-when", "rss>60M", "--dump-to", self.place, "--", "/bin/sh", "-c",
+        with self.watch("--dump-when", "rss>60M", "--dump-to", self.folder, "--", "/bin/sh", "-c",
                         f"exec 3<&{a[0]} 4<&{b[0]}; {script}", SERVER, pass_fds=(a[0], b[0])) as watch:
             for end in a[0], b[0]:
                 os.close(end)
@@ -118,7 +111,7 @@ class Threshold(Case):
                 self.assertEqual(self.dumps(), [])
                 os.write(end, b"40\n")
                 self.assertEqual(watch.process.stdout.readline(), "grown\n")
-            until(lambda: len([n for n in self.dumps(".pb.gz") if n.startswith("server.")]) == 2, "two dumps")
+            wait_until(lambda: len([n for n in self.dumps(".pb.gz") if n.startswith("server.")]) == 2, "two dumps")
             for end in a[1], b[1]:
                 os.close(end)
             watch.process.communicate(timeout=600)
@@ -128,26 +121,26 @@ class Threshold(Case):
         group = self.group(150 * MIB)
         for rule, because in (("rss>80%", r"its control group uses (.*) MB \(rss>80%, which is 120.0 MB\)"),
                               ("rss>100M", r"the resident size is (.*) MB, shared pages counted once \(rss>100.0 MB\)")):
-            with self.subTest(rule), self.watch("--dump-when", rule, "--dump-to", self.place, "--",
+            with self.subTest(rule), self.watch("--dump-when", rule, "--dump-to", self.folder, "--",
                                                 *group.command(PREFORK)) as watch:
                 p = watch.process
                 self.assertEqual(p.stdout.readline(), "ready\n")
                 self.heard(watch, 7)
                 self.grow(p, 20)
                 self.grow(p, 75)
-                until(lambda: len(self.dumps(".pb.gz")) == 7, "a dump of each process")
+                wait_until(lambda: len(self.dumps(".pb.gz")) == 7, "a dump of each process")
                 _, err = p.communicate(timeout=600)
             self.assertEqual(p.returncode, 0, err)
             for name in self.dumps():
-                with open(os.path.join(self.place, name), encoding="utf-8") as f:
+                with open(os.path.join(self.folder, name), encoding="utf-8") as f:
                     used = float(re.search(because, json.load(f)["because"]).group(1))
                 self.assertTrue(100 < used < 150, used)
             for name in self.dumps(""):
-                os.remove(os.path.join(self.place, name))
+                os.remove(os.path.join(self.folder, name))
 
     def test_what_cannot_be_written(self):
         """It is said; the watch and the program go on."""
-        gone = os.path.join(self.place, "gone")
+        gone = os.path.join(self.folder, "gone")
         os.mkdir(gone)
         with self.watch("--dump-when", "rss>40M", "--dump-to", gone, "--", SERVER, "hold", "10", "grow") as watch:
             p = watch.process
@@ -165,8 +158,8 @@ class Threshold(Case):
     def test_usage(self):
         for args, text in ((("--dump-when", "rss"), "no threshold"), (("--dump-when", "rss>0"), "no threshold"),
                            (("--dump-when", "rss>1G,psi>200%"), "no threshold"),
-                           (("--dump-to", self.place), "--dump-when"),
-                           (("--dump-when", "rss>1G", "--dump-to", self.place + "/none"), "cannot write")):
+                           (("--dump-to", self.folder), "--dump-when"),
+                           (("--dump-when", "rss>1G", "--dump-to", self.folder + "/none"), "cannot write")):
             out = subprocess.run([MALLOW, "watch", *args, "--", "/bin/true"], capture_output=True, text=True,
                                  check=False, timeout=600)
             self.assertEqual((out.returncode, out.stdout), (2, ""), args)
@@ -178,7 +171,7 @@ class Killed(Case):
 
     def test_before_and_after(self):
         group = self.group(96 * MIB)
-        with self.watch("--dump-when", "rss>50%", "--dump-to", self.place, "--",
+        with self.watch("--dump-when", "rss>50%", "--dump-to", self.folder, "--",
                         *group.command(SERVER, "hold", "10", "grow")) as watch:
             p = watch.process
             self.assertEqual(p.stdout.readline(), "ready\n")
@@ -200,7 +193,7 @@ class Killed(Case):
 
     def test_text_says_who_did_it(self):
         group = self.group(64 * MIB)
-        with Watch("--period", "64K", "--dump-when", "rss>20M", "--dump-to", self.place, "--",
+        with Watch("--period", "64K", "--dump-when", "rss>20M", "--dump-to", self.folder, "--",
                    *group.command(SERVER, "hold", "10", "grow"), command="--plain", stdin=subprocess.PIPE) as watch:
             p = watch.process
             self.assertEqual(p.stdout.readline(), "ready\n")
@@ -231,7 +224,7 @@ class Killed(Case):
     def test_nobody_watched(self):
         """The library alone: what it kept is read after the kill."""
         group = self.group(64 * MIB)
-        with subprocess.Popen(group.command("/usr/bin/env", f"LD_PRELOAD={LIBRARY}", "MALLOW_WATCH_PERIOD=64K",
+        with subprocess.Popen(group.command("/usr/bin/env", f"LD_PRELOAD={WATCH_LIBRARY}", "MALLOW_WATCH_PERIOD=64K",
                                             SERVER, "hold", "10", "eat"), stdout=subprocess.DEVNULL) as p:
             p.wait(600)
         self.assertEqual(p.returncode, -signal.SIGKILL)
@@ -249,7 +242,7 @@ class Killed(Case):
             p.wait(600)
             self.grow(p, 512, answered=False)
             self.assertEqual(p.stdout.read(), "")  # until it is gone
-            until(lambda: not os.path.exists(f"/proc/{pid}"), "the end of the program")
+            wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the end of the program")
             self.left_of(pid)
 
     def test_group_is_killed_as_one(self):
@@ -267,9 +260,5 @@ class Killed(Case):
             self.grow(p, 512, answered=False)
             p.wait(600)
             self.assertEqual(p.returncode, -signal.SIGKILL)
-            until(lambda: not os.path.exists(f"/proc/{pid}"), "the end of the program")
+            wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the end of the program")
             self.left_of(pid)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -12,7 +12,8 @@ import tempfile
 import time
 import unittest
 
-from fakes import MALLOW, PERIOD, Fake, Watch, functions, until
+from mallowtest import MALLOW, wait_until
+from mallowtest.fakes import PERIOD, Fake, Watch, functions
 
 NEVER = "1000h"
 LEAK = ["leaks_here", "serves_requests", "runs_the_server"]
@@ -25,7 +26,7 @@ def run(*args):
 
 
 def attached(fake, watch):
-    until(lambda: fake.shown()[4] == watch.process.pid, "the reader entered itself")
+    wait_until(lambda: fake.shown()[4] == watch.process.pid, "the reader entered itself")
 
 
 class Reports(unittest.TestCase):
@@ -84,7 +85,7 @@ class Reports(unittest.TestCase):
                 rest, _, status = watch.end()
                 self.assertEqual(([r["kind"] for r in rest], status), (["final"], 0))
                 self.assertEqual(rest[0]["process"], "running")
-            until(lambda: fake.shown()[4] == 0, "the reader left its name behind")
+            wait_until(lambda: fake.shown()[4] == 0, "the reader left its name behind")
 
     def test_what_was_marked_has_not_shrunk(self):
         """Blocks that are marked as known were not freed: the site grows by what came since."""
@@ -227,7 +228,7 @@ class Settings(unittest.TestCase):
                 attached(fake, watch)
                 # Each setting is a write of its own: what was read between two of them is no fault.
                 wanted = (65536, 1, 6554, 1, watch.process.pid)
-                until(lambda: tuple(fake.shown()) == wanted, wanted)
+                wait_until(lambda: tuple(fake.shown()) == wanted, wanted)
             fake.tell("period 1000000")
             with Watch("--every", NEVER, "-p", str(fake.pid)) as watch:
                 attached(fake, watch)
@@ -317,7 +318,7 @@ class Usage(unittest.TestCase):
                 def command():
                     with open(f"/proc/{sleep.pid}/cmdline", encoding="utf-8") as f:
                         return f.read()
-                until(lambda: command() == "sleep\x0060\0", "the exec of sleep")
+                wait_until(lambda: command() == "sleep\x0060\0", "the exec of sleep")
                 out = run("--how", "preloaded", "-p", str(sleep.pid))
             finally:
                 sleep.kill()
@@ -421,7 +422,3 @@ class Screen(unittest.TestCase):
                 _, status = os.waitpid(pid, 0)
                 self.assertEqual(os.WIFSIGNALED(status), number in (signal.SIGABRT, signal.SIGSEGV))
                 os.close(fd)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

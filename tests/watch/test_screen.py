@@ -9,7 +9,8 @@ import sys
 import tempfile
 import unittest
 
-from fakes import MALLOW, Fake, until
+from mallowtest import MALLOW, main, program, wait_until
+from mallowtest.fakes import Fake
 
 
 class Terminal:
@@ -42,7 +43,7 @@ class Terminal:
             seen[0] = self.screen()
             return re.search(pattern, seen[0]) and not (without and re.search(without, seen[0]))
         try:
-            until(there, pattern, 60)
+            wait_until(there, pattern, 60)
         except AssertionError:
             raise AssertionError(f"never: {pattern} without {without}:\n{seen[0]}") from None
         return seen[0]
@@ -100,7 +101,7 @@ class Table(unittest.TestCase):
 
     def test_pages_that_processes_share_count_once(self):
         """Seven processes, each with the same 40 MiB."""
-        with subprocess.Popen([MALLOW, "watch", "--", os.environ["PREFORK"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        with subprocess.Popen([MALLOW, "watch", "--", program("watch/prefork")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL) as watch:
             self.assertEqual(watch.stdout.readline(), b"ready\n")
             parent, = children_of(watch.pid)
@@ -265,7 +266,7 @@ class Table(unittest.TestCase):
 class Program(unittest.TestCase):
     def test_how_to_see_it_live(self):
         """A program has the terminal; who looks at it learns at once how to see more."""
-        server = os.environ["SERVER"]
+        server = program("watch/server")
         with Terminal(f"{MALLOW} watch --period 1 -- {server} hold 100 wait; echo status=$?; exec cat", columns=200) as t:
             said = t.wait(r"mallow watch: watching server \[\d+\]; the first report comes after 1m00s, and "
                           r"'mallow watch -p \d+' in another terminal shows it live")
@@ -286,7 +287,7 @@ class Given(unittest.TestCase):
 
     def given(self, t, modes=True):
         """The shell has the terminal again."""
-        until(lambda: t.state("alternate_on") == "0", "the first screen")
+        wait_until(lambda: t.state("alternate_on") == "0", "the first screen")
         self.assertEqual(t.state("cursor_flag"), "1")
         self.looks += 1  # what an earlier look printed may be on the screen yet
         t.type(f"stty -a > {t.path('after')}; echo look {self.looks}: $?")
@@ -338,7 +339,7 @@ class Given(unittest.TestCase):
             with open(t.path("sh"), encoding="ascii") as f:
                 os.kill(int(f.read()), signal.SIGKILL)
             t.wait("status=137")
-            until(lambda: not os.path.exists(f"/proc/{reader}/exe"), "the end of the view")
+            wait_until(lambda: not os.path.exists(f"/proc/{reader}/exe"), "the end of the view")
             self.given(t)
 
 
@@ -346,4 +347,4 @@ if __name__ == "__main__":
     if not shutil.which("tmux"):
         print("SKIPPED: tmux is not installed; nothing was tested")
         sys.exit(77)
-    unittest.main(verbosity=2)
+    main()

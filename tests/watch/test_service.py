@@ -1,5 +1,5 @@
 """The unit, the drop-in and the image recipe of packaging/: they are valid, and the unit's command works with what
-the unit allows it. Environment (set by meson): MALLOW, SERVER, WATCH_LIBRARY, PACKAGED, CONTAINERFILE."""
+the unit allows it."""
 import json
 import os
 import re
@@ -10,9 +10,10 @@ import tempfile
 import time
 import unittest
 
-from fakes import CHROOTED, CONTAINED, MALLOW, Watch, functions, until
+from mallowtest import BUILD, MALLOW, ROOT, WATCH_LIBRARY, program, wait_until
+from mallowtest.fakes import CHROOTED, CONTAINED, Watch, functions
 
-PACKAGED, CONTAINERFILE = os.environ["PACKAGED"], os.environ["CONTAINERFILE"]
+PACKAGED, CONTAINERFILE = os.path.join(BUILD, "packaging"), os.path.join(ROOT, "packaging", "container", "Containerfile")
 OTHER_USER, LEAK, SHARED = 65534, "forgets_to_free", "/dev/shm"
 
 
@@ -46,7 +47,7 @@ class Unit(unittest.TestCase):
     def test_the_drop_in(self):
         found = dict(v.split("=", 1) for k, v in settings("preload.conf") if k == "Environment")
         self.assertRegex(found["LD_PRELOAD"], r"^/.*/mallow/libmallow-watch\.so$")
-        library = os.path.abspath(os.environ["WATCH_LIBRARY"])
+        library = WATCH_LIBRARY
         out = subprocess.run(["/bin/echo", "ran"], env={**os.environ, **found, "LD_PRELOAD": library},
                              capture_output=True, text=True, check=False, timeout=300)
         self.assertEqual((out.stdout, out.stderr), ("ran\n", ""))
@@ -62,8 +63,8 @@ class Command(unittest.TestCase):
         self.addCleanup(place.cleanup)
         os.chmod(place.name, 0o755)
         self.place = place.name
-        self.server = shutil.copy(os.environ["SERVER"], os.path.join(self.place, f"service-{os.getpid()}"))
-        self.library = shutil.copy(os.environ["WATCH_LIBRARY"], self.place)
+        self.server = shutil.copy(program("watch/server"), os.path.join(self.place, f"service-{os.getpid()}"))
+        self.library = shutil.copy(WATCH_LIBRARY, self.place)
 
     def hold(self, before=(), **more):
         p = subprocess.Popen([*before, "/usr/bin/env", f"LD_PRELOAD={self.library}", "MALLOW_WATCH_PERIOD=64K", self.server,
@@ -109,10 +110,10 @@ class Command(unittest.TestCase):
                     if any(LEAK in functions(s) for s in r["sites"]) and r["period_bytes"] == 32768:
                         waited.discard(r["pid"])
                 for pid in watched:
-                    until(lambda n=f"{comm}.{pid}.1.pb.gz": n in os.listdir(state), "a dump of each")
+                    wait_until(lambda n=f"{comm}.{pid}.1.pb.gz": n in os.listdir(state), "a dump of each")
                 (segment,) = [n for n in os.listdir(SHARED) if n.startswith(f"mallow-watch-{other.pid}-")]
                 other.kill()  # what it leaves is another user's, in a sticky directory
-                until(lambda: segment not in os.listdir(SHARED), "it is removed")
+                wait_until(lambda: segment not in os.listdir(SHARED), "it is removed")
             finally:
                 p.terminate()
                 err = p.communicate(timeout=300)[1]
@@ -134,7 +135,3 @@ class Command(unittest.TestCase):
             pass
         self.assertEqual(watch.end()[2], 0)
         self.assertIsNone(held.poll())
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

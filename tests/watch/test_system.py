@@ -1,6 +1,5 @@
 """`mallow watch -a`: all processes that carry the library, by its static probes. What it says of a
-process is what the process's own segment says. Environment (set by meson): MALLOW, SERVER,
-WATCH_LIBRARY, VICTIMS (of tests/victims)."""
+process is what the process's own segment says."""
 import glob
 import json
 import os
@@ -14,18 +13,16 @@ import threading
 import time
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "watchlib"))
-from segment import Segment, find  # noqa: E402
-import fakes  # noqa: E402
-from fakes import Watch, functions, until  # noqa: E402
+from mallowtest import WATCH_LIBRARY, fakes, main, program, victim, wait_until
+from mallowtest.segment import Segment, find
+from mallowtest.fakes import Watch, functions
 
 # The kernel tells of calls by the file that they are in: in copies of ours, nothing but what this test runs.
 FOLDER = tempfile.TemporaryDirectory(prefix="mallow-test-")
 os.mkdir(os.path.join(FOLDER.name, "lib"))
-LIBRARY = shutil.copy(os.environ["WATCH_LIBRARY"], os.path.join(FOLDER.name, "lib"))
+LIBRARY = shutil.copy(WATCH_LIBRARY, os.path.join(FOLDER.name, "lib"))
 MALLOW = fakes.MALLOW = shutil.copy(fakes.MALLOW, FOLDER.name)
-SERVER = os.environ["SERVER"]
+SERVER = program("watch/server")
 LEAK = "forgets_to_free"
 
 
@@ -54,7 +51,7 @@ class Listener(unittest.TestCase):
         self.addCleanup(self.watch.__exit__, None, None, None)
         self.lines, self.seen = queue.Queue(), set()
         threading.Thread(target=lambda: [self.lines.put(l) for l in self.watch.process.stdout], daemon=True).start()
-        until(self.listens, "the listener")
+        wait_until(self.listens, "the listener")
 
     def listens(self):
         """The listener waits for events: it is a child of the watch, in epoll_wait."""
@@ -109,7 +106,7 @@ class System(Listener):
                 r = self.report_of(p.pid, "all", ask=signal.SIGHUP)
                 return r if r["sampled_blocks"] == len(live) else None
             found = []
-            until(lambda: found.append(told()) or found[-1], "all samples")
+            wait_until(lambda: found.append(told()) or found[-1], "all samples")
             r = found[-1]
             self.assertEqual(r["sampled_bytes"], sum(s["size"] for s in live))
             self.assertLess(abs(r["estimated_bytes"] - sum(s["weight"] for s in live)), 2 * len(live) + 2)
@@ -148,7 +145,7 @@ class System(Listener):
         e.wait(600)
         finals = [self.report_of(e.pid, "final")["process"] for _ in range(2)]
         self.assertEqual(sorted(finals), ["ended", "exec"])  # a reader that comes late finds both at once
-        misuse = os.path.join(os.environ["VICTIMS"], "misuse")
+        misuse = victim("misuse")
         with subprocess.Popen([misuse, "use-after-free-read"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                               env=dict(os.environ, LD_PRELOAD=LIBRARY, MALLOW_WATCH_PERIOD="1",
                                        MALLOW_WATCH_GUARD="all")) as p:
@@ -192,4 +189,4 @@ if __name__ == "__main__":
     if reason:
         print(f"SKIPPED, LOUDLY: the probes cannot be listened to here: {reason}")
         sys.exit(77)
-    unittest.main(verbosity=2)
+    main()

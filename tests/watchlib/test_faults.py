@@ -5,10 +5,10 @@ import glob
 import os
 import struct
 
-from watchtest import WatchCase, main, run, victim
+from mallowtest import LONG, program, run, victim
+from watchtest import WatchCase
 
-FAULTS = os.path.abspath(os.environ.get("WATCH_FAULTS", "build/tests/watchlib/libmallow-watch-faults.so"))
-LONG = bool(os.environ.get("MALLOW_LONG"))
+FAULTS = program("watchlib/libmallow-watch-faults.so")
 EACH = 1000 if LONG else 30  # after so many calls N grows in steps: they are the same ones, repeated
 
 PROGRAMS = [["api", "peak"], ["threads", "hammer", "2", "500"], ["process", "fork"], ["process", "fork-exec"],
@@ -18,7 +18,7 @@ SETTINGS = [{"period": 1, "guard": "off"}, {"period": 1, "guard": "all"}, {"peri
 
 class Faults(WatchCase):
     def once(self, argv, plain, settings, fault):
-        log = os.path.join(self.dir, "faults")
+        log = os.path.join(self.folder, "faults")
         with open(log, "wb") as f:
             f.write(bytes(4096))
         r = self.watched(argv, library=FAULTS, settings=settings, broken=True,
@@ -57,7 +57,3 @@ class Faults(WatchCase):
         for settings in SETTINGS if LONG else SETTINGS[:2]:
             with self.subTest(settings=settings):
                 self.every(settings, "+")
-
-
-if __name__ == "__main__":
-    main()

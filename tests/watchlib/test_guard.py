@@ -10,9 +10,9 @@ import subprocess
 import sys
 import tempfile
 
-from watchtest import LIBRARY, WatchCase, main, run, victim
+from mallowtest import LONG, WATCH_LIBRARY, run, victim
+from watchtest import WatchCase
 
-LONG = bool(os.environ.get("MALLOW_LONG"))
 ALL = {"period": 1, "guard": "all", "memory": "16M"}
 # kind of misuse: (error, written, offset, frame of the access, released)
 CAUGHT = {
@@ -128,7 +128,7 @@ class Guard(WatchCase):
                             self.assertEqual((e["access"]["frames"], e["release"]["frames"]), ([], []))
 
     def test_padding_at_the_end_as_text_and_as_a_death(self):
-        env = {"LD_PRELOAD": LIBRARY, "MALLOW_WATCH_PERIOD": "1", "MALLOW_WATCH_GUARD": "all"}
+        env = {"LD_PRELOAD": WATCH_LIBRARY, "MALLOW_WATCH_PERIOD": "1", "MALLOW_WATCH_GUARD": "all"}
         r = run([victim("kept"), "101", "102", "return"], env=env)
         lines = r.err.decode().splitlines()
         self.assertRegex(lines[0], r"^mallow: heap-buffer-overflow, found when the program ended, at 0x[0-9a-f]+, process \d+$")
@@ -174,7 +174,7 @@ class Guard(WatchCase):
         self.assertEqual([e["number"] for e in self.errors], list(range(468, 500)))
 
     def test_told_on_stderr_when_nobody_reads(self):
-        env = {"LD_PRELOAD": LIBRARY, "MALLOW_WATCH_PERIOD": "1", "MALLOW_WATCH_GUARD": "all"}
+        env = {"LD_PRELOAD": WATCH_LIBRARY, "MALLOW_WATCH_PERIOD": "1", "MALLOW_WATCH_GUARD": "all"}
         r = run([victim("misuse"), "use-after-free-write"], env=env)
         self.assertEqual((r.rc, r.out), (0, b"survived\n"))
         lines = r.err.decode().splitlines()
@@ -284,7 +284,3 @@ class Share(WatchCase):
         self.share("use-after-free-read", p, 1, runs, period=144, guard="all")
         self.share("use-after-free-write", p, 0.5, runs, period=144, guard="50%")
         self.share("double-free", p, 1, runs, period=144, guard="all")
-
-
-if __name__ == "__main__":
-    main()

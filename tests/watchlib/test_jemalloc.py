@@ -5,12 +5,12 @@ import glob
 import os
 import struct
 import subprocess
-import unittest
 
-from watchtest import LIBRARY, WatchCase, main, run, victim
+from mallowtest import WATCH_LIBRARY, program, run, victim
+from watchtest import WatchCase
 
 FOUND = glob.glob("/usr/lib/*/libjemalloc.so.2")
-FAULTS = os.path.abspath(os.environ.get("WATCH_FAULTS", "build/tests/watchlib/libmallow-watch-faults.so"))
+FAULTS = program("watchlib/libmallow-watch-faults.so")
 NAMES = ("mallocx", "rallocx", "xallocx", "sallocx", "dallocx", "sdallocx")
 
 
@@ -19,7 +19,7 @@ class Jemalloc(WatchCase):
         super().setUp()
         if not FOUND:
             self.skipTest("SKIPPED, LOUDLY: libjemalloc2 is not installed")
-        self.behind = f"{LIBRARY} {FOUND[0]}"
+        self.behind = f"{WATCH_LIBRARY} {FOUND[0]}"
 
     def test_blocks_cross_between_the_apis(self):
         for way in "weak", "dlsym", "plugin":
@@ -46,7 +46,7 @@ class Jemalloc(WatchCase):
         argv = [victim("jemalloc"), "present"]
         for library in "", FOUND[0]:
             alone = run(argv, env={"LD_PRELOAD": library} if library else {})
-            watched = self.watched(argv, library=f"{LIBRARY} {library}".strip())
+            watched = self.watched(argv, library=f"{WATCH_LIBRARY} {library}".strip())
             self.assertEqual((watched.rc, watched.out, watched.err), (alone.rc, alone.out, alone.err))
         self.assertIn(b"weak 111111 dlsym 1", alone.out)
 
@@ -56,7 +56,7 @@ class Jemalloc(WatchCase):
         hit = True
         while hit and n < 200:
             n += 1
-            log = os.path.join(self.dir, "faults")
+            log = os.path.join(self.folder, "faults")
             with open(log, "wb") as f:
                 f.write(bytes(4096))
             r = self.watched(argv, settings={"period": 1, "guard": "all"}, library=f"{FAULTS} {FOUND[0]}", broken=True,
@@ -74,9 +74,5 @@ class Jemalloc(WatchCase):
         self.assertGreaterEqual(refused, 2, "opening the pages of its symbols failed, and closing them")
 
     def test_nothing_is_exported(self):
-        out = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout
+        out = subprocess.run(["nm", "-D", "--defined-only", WATCH_LIBRARY], check=True, capture_output=True, text=True).stdout
         self.assertEqual([n for n in NAMES if f" {n}\n" in out], [])
-
-
-if __name__ == "__main__":
-    main()

@@ -3,12 +3,12 @@
 tc_free_sized, ...): they run as they would alone, and the blocks end as others do."""
 import glob
 import subprocess
-import unittest
 
-import watchtest
-from watchtest import LIBRARY, WatchCase, main, run, victim
+from mallowtest import WATCH_LIBRARY, run, victim
+import mallowtest
+from watchtest import WatchCase
 
-ALLOCATORS = {name: glob.glob(f"/usr/lib/*/{watchtest.ALLOCATORS[name]}") for name in ("tcmalloc", "mimalloc")}
+ALLOCATORS = {name: glob.glob(f"/usr/lib/*/{mallowtest.ALLOCATORS[name]}") for name in ("tcmalloc", "mimalloc")}
 RELEASE = {"tcmalloc": "tc_free", "mimalloc": "mi_free"}
 
 
@@ -29,7 +29,7 @@ class Others(WatchCase):
                     self.assertGreater(int(alone.out), 15)
                 for settings in ({"period": 1, "guard": "off"}, {"period": 1, "guard": "all"}, {"period": 4096}):
                     with self.subTest(allocator=name, way=way, settings=settings):
-                        r = self.watched(argv, settings=settings, library=f"{LIBRARY} {path}")
+                        r = self.watched(argv, settings=settings, library=f"{WATCH_LIBRARY} {path}")
                         self.assertEqual((r.rc, r.out, r.err), (0, alone.out, b""))
                         (segment,) = self.segments
                         self.sound(segment)
@@ -42,14 +42,10 @@ class Others(WatchCase):
         for name, path in self.each():
             with self.subTest(allocator=name):
                 r = self.watched([victim("others"), "twice", RELEASE[name]], settings={"period": 1, "guard": "all"},
-                                 library=f"{LIBRARY} {path}")
+                                 library=f"{WATCH_LIBRARY} {path}")
                 self.assertEqual([e["kind"] for e in self.segments[0].errors()], ["double-free"])
                 self.assertEqual(r.rc, 0, r.err)
 
     def test_nothing_is_exported(self):
-        out = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout
+        out = subprocess.run(["nm", "-D", "--defined-only", WATCH_LIBRARY], check=True, capture_output=True, text=True).stdout
         self.assertNotRegex(out, r" (mi_|tc_|MallocExtension|entry_)")
-
-
-if __name__ == "__main__":
-    main()

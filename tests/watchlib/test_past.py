@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 
-from watchtest import LIBRARY, VICTIMS, WatchCase, main, run, victim
+from mallowtest import MALLOW, VICTIMS, WATCH_LIBRARY, run, victim
+from watchtest import WatchCase
 
-MALLOW = os.environ["MALLOW"]
 PLUGIN = os.path.join(VICTIMS, "plug_past.so")
 ALLOCATORS = {"glibc": ""} | {name: (glob.glob(f"/usr/lib/*/lib{name}.so.*") or [None])[0]
                               for name in ("jemalloc", "tcmalloc_minimal", "mimalloc")}
@@ -35,7 +35,7 @@ class Past(WatchCase):
         alone = run(argv, env={"LD_PRELOAD": behind} if behind else {}, **kw)
         for s in settings:
             with self.subTest(argv=argv[:3], behind=behind, settings=s):
-                r = self.watched(argv, settings=s, library=f"{LIBRARY} {behind}".strip(), **kw)
+                r = self.watched(argv, settings=s, library=f"{WATCH_LIBRARY} {behind}".strip(), **kw)
                 self.assertEqual((r.rc, r.out), (alone.rc, alone.out), r.err[-1000:])
                 if not alone.rc:
                     self.assertEqual(r.own_err(), alone.err)
@@ -92,7 +92,7 @@ class Past(WatchCase):
                     continue
                 with self.subTest(allocator=name, settings=settings):
                     r = self.watched([victim("crossing"), "3000", *past], settings=settings,
-                                     library=f"{LIBRARY} {behind}".strip())
+                                     library=f"{WATCH_LIBRARY} {behind}".strip())
                     self.assertEqual((r.rc, r.out, r.err), (0, b"whole\n", b""))
                     first = self.segments[0]
                     self.assertLess(len(first.samples()), 100)
@@ -114,7 +114,7 @@ class Past(WatchCase):
     def test_an_unknown_allocator_between(self):
         """A wrapper of malloc: what leads past it would reach the allocator behind."""
         r = self.watched([victim("past"), "handle"], settings={"period": 1, "guard": "all"},
-                         library=f"{LIBRARY} {os.path.join(VICTIMS, 'wrap_past.so')}")
+                         library=f"{WATCH_LIBRARY} {os.path.join(VICTIMS, 'wrap_past.so')}")
         self.assertEqual((r.rc, r.err), (0, b""))
         (s,) = self.segments
         self.assertTrue(s.unguarded & (ALLOCATOR | BETWEEN), s.unguarded)
@@ -141,7 +141,7 @@ class Children(WatchCase):
         shell = subprocess.Popen(["/bin/sh", "-c", 'while read line; do eval "$line" >/dev/null; echo $?; done'],
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.addCleanup(shell.stdout.close)
-        script = os.path.join(self.dir, "script.py")
+        script = os.path.join(self.folder, "script.py")
         with open(script, "w") as f:
             f.write(CTYPES)
         try:
@@ -159,7 +159,3 @@ class Children(WatchCase):
         finally:
             shell.stdin.close()
             shell.wait(600)
-
-
-if __name__ == "__main__":
-    main()

@@ -11,8 +11,9 @@ import subprocess
 import sys
 import unittest
 
-from segment import SETTINGS, Segment
-from watchtest import ALLOCATORS, LIBRARY, WatchCase, main, run, victim
+from mallowtest import ALLOCATORS, WATCH_LIBRARY, run, victim
+from mallowtest.segment import SETTINGS, Segment
+from watchtest import WatchCase
 
 PYTHON = sys.executable
 # Allocates 100 times 1000 bytes for each line read, and answers.
@@ -156,8 +157,8 @@ class Limits(WatchCase):
 
     def test_session_that_is_not_there(self):
         """Then the segment is elsewhere; the program goes on."""
-        for where in ("/nonexistent/x", "relative", self.dir + "/" + "x" * 600, "/dev/null"):
-            r = run([victim("misuse"), "none"], env={"LD_PRELOAD": LIBRARY, "MALLOW_WATCH_SESSION": where})
+        for where in ("/nonexistent/x", "relative", self.folder + "/" + "x" * 600, "/dev/null"):
+            r = run([victim("misuse"), "none"], env={"LD_PRELOAD": WATCH_LIBRARY, "MALLOW_WATCH_SESSION": where})
             self.assertEqual((r.rc, r.out, r.err), (0, b"survived\n", b""))
 
     @unittest.skipIf(os.geteuid(), "SKIPPED, LOUDLY: mounting a small /dev/shm needs root")
@@ -169,7 +170,7 @@ class Limits(WatchCase):
         for size in ("4K", "20K", "40K", "200K"):
             inner = f"mount -t tmpfs -o size={size} none {self.session} && exec \"$@\""
             r = self.watched(["env", "-u", "LD_PRELOAD", "unshare", "-m", "/bin/sh", "-c", inner, "sh", "env",
-                              f"LD_PRELOAD={LIBRARY}", victim("api"), "counts"], settings={"period": "64"})
+                              f"LD_PRELOAD={WATCH_LIBRARY}", victim("api"), "counts"], settings={"period": "64"})
             self.assertEqual((r.rc, r.out, r.own_err()), (0, run([victim("api"), "counts"]).out, b""), r.err)
 
     def test_memory_is_bounded(self):
@@ -227,11 +228,11 @@ class WholePrograms(WatchCase):
 
     def test_git(self):
         git = needs("git")
-        env = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "HOME": self.dir,
+        env = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "HOME": self.folder,
                "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",
                "GIT_COMMITTER_EMAIL": "a@b", "GIT_AUTHOR_DATE": "2020-01-01T00:00:00Z",
                "GIT_COMMITTER_DATE": "2020-01-01T00:00:00Z", "GIT_PAGER": "cat"}
-        repo = os.path.join(self.dir, "repo")
+        repo = os.path.join(self.folder, "repo")
         self.assertEqual(run([git, "init", "-q", repo], env=env).rc, 0)
         for i in range(4):
             with open(os.path.join(repo, "file"), "a") as f:
@@ -243,13 +244,13 @@ class WholePrograms(WatchCase):
 
     def test_compiler(self):
         gcc = needs("gcc")
-        c = os.path.join(self.dir, "x.c")
+        c = os.path.join(self.folder, "x.c")
         with open(c, "w") as f:
             f.write("#include <stdio.h>\n" + "".join(
                 f"int g{i}(int x) {{ for (int k = 0; k < x; k++) x ^= k * {i}; return x + printf(\"%d\", x); }}\n"
                 for i in range(60)))
         self.quiet([gcc, "-O2", "-S", "-o", "-", c])
-        self.quiet([gcc, "-c", "-o", os.path.join(self.dir, "x.o"), c])
+        self.quiet([gcc, "-c", "-o", os.path.join(self.folder, "x.o"), c])
 
     def test_other_allocators_behind(self):
         found = [p for name in ALLOCATORS.values() for p in glob.glob(f"/usr/lib/*/{name}")]
@@ -260,7 +261,7 @@ class WholePrograms(WatchCase):
                 with self.subTest(allocator=path, argv=argv):
                     plain = run(argv, env={"LD_PRELOAD": path})
                     for settings in ({"period": 1, "guard": "all"}, {"period": 1, "guard": "off"}, {}):
-                        r = self.watched(argv, settings=settings, library=f"{LIBRARY} {path}")
+                        r = self.watched(argv, settings=settings, library=f"{WATCH_LIBRARY} {path}")
                         self.assertEqual((r.rc, r.out, r.err), (plain.rc, plain.out, plain.err), settings)
 
 
@@ -269,7 +270,7 @@ class Probes(WatchCase):
               ("otel_memory", "alloc"): 3, ("otel_memory", "free"): 1}
 
     def test_notes(self):
-        out = subprocess.run([needs("readelf"), "-n", LIBRARY], check=True, capture_output=True, text=True).stdout
+        out = subprocess.run([needs("readelf"), "-n", WATCH_LIBRARY], check=True, capture_output=True, text=True).stdout
         found, provider, name, semaphores = {}, None, None, set()
         for line in out.splitlines():
             key, _, value = line.strip().partition(": ")
@@ -291,8 +292,8 @@ class Probes(WatchCase):
         tool = needs("bpftrace")
         if os.geteuid():
             self.skipTest("SKIPPED, LOUDLY: bpftrace needs root")
-        copy = os.path.join(self.dir, "libmallow-watch.so")
-        shutil.copy(LIBRARY, copy)
+        copy = os.path.join(self.folder, "libmallow-watch.so")
+        shutil.copy(WATCH_LIBRARY, copy)
         script = "".join(f"usdt:{copy}:{probe} {{ @{name} = {what}; }} " for probe, name, what in (
             ("mallow:sample", "samples", "count()"), ("mallow:sample", "bytes", "sum(arg1)"),
             ("mallow:free", "frees", "count()"), ("otel_memory:alloc", "allocs", "count()"),
@@ -316,15 +317,11 @@ class Probes(WatchCase):
         perf = needs("perf")
         if os.geteuid():
             self.skipTest("SKIPPED, LOUDLY: perf's probes need root")
-        home = dict(os.environ, HOME=self.dir)  # perf keeps a cache of build-ids there
-        r = subprocess.run([perf, "--buildid-dir", self.dir, "buildid-cache", "--add", LIBRARY], env=home,
+        home = dict(os.environ, HOME=self.folder)  # perf keeps a cache of build-ids there
+        r = subprocess.run([perf, "--buildid-dir", self.folder, "buildid-cache", "--add", WATCH_LIBRARY], env=home,
                            capture_output=True, text=True)
-        r = subprocess.run([perf, "--buildid-dir", self.dir, "list", "sdt"], env=home, capture_output=True, text=True)
+        r = subprocess.run([perf, "--buildid-dir", self.folder, "list", "sdt"], env=home, capture_output=True, text=True)
         if "mallow" not in r.stdout + r.stderr:
             self.skipTest(f"SKIPPED, LOUDLY: this perf keeps no SDT cache: {(r.stdout + r.stderr)[-200:]}")
         for provider, name in self.PROBES:
             self.assertIn(f"sdt_{provider}:{name}", r.stdout)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,7 +3,8 @@ threads, forks between them, small signal stacks, no more mappings, addresses or
 sizes and alignments. Each is compared with the program alone, which may be refused what it asks for here."""
 import os
 
-from watchtest import WatchCase, main, run, victim
+from mallowtest import run, victim
+from watchtest import WatchCase
 
 ALL = {"period": 1, "guard": "all", "memory": "16M"}
 EACH = {"period": 1, "guard": "off", "memory": "16M"}
@@ -133,7 +134,3 @@ class Strain(WatchCase):
             with self.subTest(settings=settings):
                 self.strained(settings, "locked", "0", "-1", same=False)
                 self.assertTrue(self.segments[0].trouble & NO_GUARD)
-
-
-if __name__ == "__main__":
-    main()

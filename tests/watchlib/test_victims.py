@@ -7,12 +7,11 @@ import subprocess
 import sys
 import unittest
 
-from watchtest import VICTIMS, WatchCase, main, run, victim
-from mallowtest import MALLOW
-from memorygroup import MemoryGroup  # where watchtest looks
+from watchtest import WatchCase
+from mallowtest import LONG, MALLOW, VICTIMS, run, victim
+from mallowtest.memorygroup import MemoryGroup  # where watchtest looks
 
 ROOT = os.geteuid() == 0
-LONG = bool(os.environ.get("MALLOW_LONG"))
 PROGRAMS = [
     *(["api", m] for m in ("counts", "maps", "failures", "peak", "reallocs", "temporary")),
     ["threads", "waves", "2", "4"], ["threads", "cross", "2", "2000"], ["threads", "keys", "3"],
@@ -46,8 +45,8 @@ class Victims(WatchCase):
             if not argv:
                 continue
             with self.subTest(argv=[name, *arguments], settings=settings):
-                plain = run(argv, cwd=self.dir)
-                under = self.watched(argv, settings=settings, cwd=self.dir)
+                plain = run(argv, cwd=self.folder)
+                under = self.watched(argv, settings=settings, cwd=self.folder)
                 self.assertEqual(under.rc, plain.rc, under.err[-1500:])
                 if name not in UNSTEADY:
                     self.assertEqual(under.out, plain.out)
@@ -88,7 +87,7 @@ class Victims(WatchCase):
 
     @unittest.skipUnless(ROOT, "SKIPPED, LOUDLY: chroot and changing the user need root")
     def test_other_root_and_other_user(self):
-        os.mkdir(os.path.join(self.dir, "empty"))
+        os.mkdir(os.path.join(self.folder, "empty"))
         self.each({"period": 1}, programs=[["confine", "chroot", "empty"], ["confine", "nobody"]])
 
 
@@ -197,7 +196,3 @@ class Truth(WatchCase):
             (final,) = [json.loads(line) for line in r.out.splitlines()]
             self.assertEqual((final["kind"], final["pid"], final["process"]), ("final", p.pid, "ended"))
             self.assertEqual(glob.glob(f"/dev/shm/mallow-watch-{p.pid}-*"), [])
-
-
-if __name__ == "__main__":
-    main()

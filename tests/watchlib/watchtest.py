@@ -1,16 +1,10 @@
-"""What the tests of libmallow-watch.so share: programs run under it, and their segments.
-
-Environment as in tests/truth/mallowtest.py, and WATCH_LIBRARY."""
+"""What the tests of libmallow-watch.so share: programs run under it, and their segments."""
 import glob
 import os
 import struct
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
-from mallowtest import ALLOCATORS, Case, VICTIMS, main, run, victim  # noqa: E402,F401
-from segment import Segment  # noqa: E402
-
-LIBRARY = os.path.abspath(os.environ.get("WATCH_LIBRARY", "build/lib/libmallow-watch.so"))
+from mallowtest import WATCH_LIBRARY, Case, run
+from mallowtest.segment import Segment
 
 
 class WatchCase(Case):
@@ -19,14 +13,14 @@ class WatchCase(Case):
 
     def setUp(self):
         super().setUp()
-        self.session = os.path.join(self.dir, f"mallow-watch-session-{os.getpid()}-test")
+        self.session = os.path.join(self.folder, f"mallow-watch-session-{os.getpid()}-test")
         os.mkdir(self.session, 0o700)
 
-    def env(self, library=LIBRARY, **settings):
+    def env(self, library=WATCH_LIBRARY, **settings):
         e = {"MALLOW_WATCH_" + k.upper(): str(v) for k, v in settings.items()}
         return dict(e, LD_PRELOAD=library, MALLOW_WATCH_SESSION=self.session)
 
-    def watched(self, argv, env=None, library=LIBRARY, settings=None, broken=False, **kw):
+    def watched(self, argv, env=None, library=WATCH_LIBRARY, settings=None, broken=False, **kw):
         """Runs argv under the library; its segments are in self.segments, removed from the session."""
         r = run(argv, env=dict(env or {}, **self.env(library, **(settings or {}))), **kw)
         self.segments = self.take(broken)

@@ -1,47 +1,22 @@
 """The data on a page against `mallow report --json`: for the whole run and for ranges of it, call site
-by call site. test_data.py MALLOW PATHS"""
+by call site."""
 import collections
 import json
 import os
-import subprocess
-import sys
-import tempfile
 import unittest
 
+from mallowtest import mallow, path, program, record, report
 import pages
 
-MALLOW, PATHS = sys.argv[1:3]
-ENVIRONMENT = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
-FOLDER = tempfile.TemporaryDirectory(prefix="mallow-page-")
+PATHS = program("web/paths")
 LIMIT = 5000000
-
-
-def mallow(*arguments):
-    return subprocess.run([MALLOW, *arguments], capture_output=True, text=True, env=ENVIRONMENT)
-
-
-def at(name):
-    return os.path.join(FOLDER.name, name)
-
-
-def record(name, *command):
-    done = mallow("record", "-q", "-o", at(name), "--", *command)
-    assert os.path.exists(at(name)), done.stderr
-    return at(name)
 
 
 def page_of(recording, *arguments):
     out = recording + ".html"
-    done = mallow("report", "--html", out, *arguments, recording)
-    assert (done.returncode, done.stdout) == (0, ""), (done.returncode, done.stderr)
+    assert mallow("report", "--html", out, *arguments, recording).stdout == ""
     assert os.path.getsize(out) <= LIMIT
     return pages.read(out)
-
-
-def report(recording, *arguments):
-    done = mallow("report", "--json", "-n0", *arguments, recording)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 class Stack:
@@ -168,7 +143,7 @@ class Data(unittest.TestCase):
         return summary, processes
 
     def test_threads_and_many_stacks(self):
-        recording = record("paths", PATHS, "8")
+        recording = record(path("paths"), PATHS, "8")
         _, processes = self.check(recording, ((0, 1), (0, 120), (60, 61), (100, 240)))
         page = processes[0]["page"]
         self.assertEqual(page["sites_folded"], 0)
@@ -181,7 +156,7 @@ class Data(unittest.TestCase):
 
     def test_folding(self):
         """More stacks than the page has room for: sums stay, and how many were folded is said."""
-        recording = record("folded", PATHS, "14")
+        recording = record(path("folded"), PATHS, "14")
         document = report(recording)
         _, processes = self.check(recording, (), document=document)
         page = processes[0]["page"]
@@ -206,19 +181,19 @@ class Data(unittest.TestCase):
         # The frames that are kept are those that weigh most, and their sums are those of all stacks.
         weight = collections.Counter()
         for (stack, key), value in stacks.items():
-            for path in stack.paths:
-                weight[path, key] += value
+            for way in stack.paths:
+                weight[way, key] += value
         shown = collections.Counter()
         for group, f in pages.figures(page, 0, bins["count"]).items():
-            for path in Stack.of(pages.stack(page, group)).paths:
+            for way in Stack.of(pages.stack(page, group)).paths:
                 for key, value in f.items():
-                    shown[path, key] += value
+                    shown[way, key] += value
         self.assertEqual({k: v for k, v in shown.items() if weight[k] != v}, {})
         self.assertGreater(len(shown), 1000)
 
     def test_sources(self):
         """Only where they are asked for, and only below the directory that was named."""
-        recording = record("sources", PATHS, "3")
+        recording = record(path("sources"), PATHS, "3")
         self.assertIsNone(page_of(recording)[1][0]["page"]["sources"])
         paths = next(f["file"] for s in report(recording)["processes"][0]["sites"] for f in s["frames"] if f["function"] == "walk")
         with open(paths, encoding="utf-8") as f:
@@ -233,19 +208,19 @@ class Data(unittest.TestCase):
             self.assertEqual(item["lines"], [l[:200] for l in lines[first - 1:item["line"] + 3]])
             seen.add(texts[frames["function"][item["frame"]]])
         self.assertTrue({"walk", "left", "right", "run", "tiny"} <= seen, seen)
-        elsewhere = page_of(recording, "--source-text", "--source-root", FOLDER.name)[1][0]["page"]["sources"]
+        elsewhere = page_of(recording, "--source-text", "--source-root", path())[1][0]["page"]["sources"]
         self.assertEqual(elsewhere["items"], [])
-        self.assertEqual(mallow("report", "--html", at("no"), "--source-text", recording).returncode, 2)
-        self.assertEqual(mallow("report", "--html", at("no"), "--source-text", "--source-root", at("gone"), recording).returncode, 1)
+        mallow("report", "--html", path("no"), "--source-text", recording, status=2)
+        mallow("report", "--html", path("no"), "--source-text", "--source-root", path("gone"), recording, status=1)
 
     def test_forks(self):
         """What a child inherits is there before its first slice."""
-        recording = record("forks", "/bin/sh", "-c", "(echo a; echo b) | cat | wc -l; ls -lR /etc | sort | tail -1")
+        recording = record(path("forks"), "/bin/sh", "-c", "(echo a; echo b) | cat | wc -l; ls -lR /etc | sort | tail -1")
         summary, _ = self.check(recording, ((0, 3), (120, 240)))
         self.assertGreater(len(summary["processes"]), 3)
 
     def test_filters(self):
-        recording = record("filtered", PATHS, "7")
+        recording = record(path("filtered"), PATHS, "7")
         whole, _ = self.check(recording, ())
         some, _ = self.check(recording, (), "--size", "..100")
         self.assertLess(some["events"], whole["events"])
@@ -254,7 +229,7 @@ class Data(unittest.TestCase):
 
     def test_byte_seconds(self):
         """Bytes times time, by whole lives."""
-        recording = record("areas", PATHS, "6")
+        recording = record(path("areas"), PATHS, "6")
         _, processes = page_of(recording)
         page, born, want = processes[0]["page"], {}, 0
         bins = page["bins"]
@@ -281,26 +256,22 @@ class Data(unittest.TestCase):
         self.assertLessEqual(abs(have - want), len(page["cells"]["bin"]) * bins["width_ns"])
 
     def test_output(self):
-        recording = record("output", PATHS, "3")
-        with open(at("there"), "w", encoding="utf-8") as f:
+        recording = record(path("output"), PATHS, "3")
+        with open(path("there"), "w", encoding="utf-8") as f:
             f.write("before")
-        os.chmod(at("there"), 0o640)
-        self.assertEqual(mallow("report", "--html", at("there"), "--json", recording).returncode, 2)
-        self.assertEqual(mallow("report", "--html", at("none/there"), recording).returncode, 1)
-        done = mallow("report", "--html", "/dev/full", recording)
+        os.chmod(path("there"), 0o640)
+        mallow("report", "--html", path("there"), "--json", recording, status=2)
+        mallow("report", "--html", path("none/there"), recording, status=1)
+        done = mallow("report", "--html", "/dev/full", recording, status=None)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("/dev/full", done.stderr)
-        with open(at("there"), encoding="utf-8") as f:
+        with open(path("there"), encoding="utf-8") as f:
             self.assertEqual(f.read(), "before")
-        self.assertEqual(mallow("report", "--html", at("there"), recording).returncode, 0)
-        with open(at("there"), encoding="utf-8") as f:
+        mallow("report", "--html", path("there"), recording, status=0)
+        with open(path("there"), encoding="utf-8") as f:
             html = f.read()
         self.assertTrue(html.startswith("<!DOCTYPE html>") and html.endswith("</html>\n"))
-        self.assertEqual(len([n for n in os.listdir(FOLDER.name) if n.startswith("there")]), 1)
+        self.assertEqual(len([n for n in os.listdir(path()) if n.startswith("there")]), 1)
         self.assertNotRegex(html, r'(?i)(src|href)\s*=\s*["\']?(https?:)?//')
         through = mallow("report", "--html", "/dev/stdout", recording)
         self.assertEqual((through.returncode, through.stdout), (0, html))
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])

@@ -1,44 +1,23 @@
 """The moments and the map of the heap on a page, against `mallow report --json` and against what the
-recorded calls add up to. test_moments.py MALLOW FRAY"""
+recorded calls add up to."""
 import collections
 import json
 import os
 import subprocess
-import sys
-import tempfile
 import unittest
 
+from mallowtest import MALLOW, mallow, path, program, record, report
 import pages
 
-MALLOW, FRAY = sys.argv[1:3]
-ENVIRONMENT = dict(os.environ, LC_ALL="C", DEBUGINFOD_URLS="")
-DIRECTORY = tempfile.TemporaryDirectory(prefix="mallow-moments-")
+FRAY = program("web/fray")
 PAGE, HEADER = 4096, 8
-
-
-def mallow(*arguments):
-    return subprocess.run([MALLOW, *arguments], capture_output=True, text=True, env=ENVIRONMENT)
-
-
-def record(name, *command):
-    path = os.path.join(DIRECTORY.name, name)
-    done = mallow("record", "-q", "-o", path, "--", *command)
-    assert os.path.exists(path), done.stderr
-    return path
 
 
 def page_of(recording, *arguments):
     out = recording + ".html"
-    done = mallow("report", "--html", out, *arguments, recording)
-    assert (done.returncode, done.stdout) == (0, ""), (done.returncode, done.stderr)
+    assert mallow("report", "--html", out, *arguments, recording).stdout == ""
     assert os.path.getsize(out) <= 5000000
     return out
-
-
-def report(recording, *arguments):
-    done = mallow("report", "--json", *arguments, recording)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 class State:
@@ -171,7 +150,7 @@ class Moments(unittest.TestCase):
         self.assertNotIn("mapped", seen)
 
     def check(self, *arguments):
-        recording = record("-".join(arguments), FRAY, *arguments)
+        recording = record(path("-".join(arguments)), FRAY, *arguments)
         out = page_of(recording)
         _, processes = pages.read(out)
         m = pages.moments(out)[0]
@@ -207,15 +186,15 @@ class Moments(unittest.TestCase):
         for kind, step in ("0", 64 << 20), ("2", 8 << 20 if 35 <= minor <= 42 else 64 << 20):
             os.environ["GLIBC_TUNABLES"] = f"glibc.malloc.hugetlb={kind}"
             self.addCleanup(os.environ.pop, "GLIBC_TUNABLES", None)
-            path = os.path.join(DIRECTORY.name, f"heaps-{kind}")
-            subprocess.run([MALLOW, "record", "-q", "-o", path, "--", FRAY, "600", "1500"], check=True)
-            steps = {moment["arena_heap_bytes"] for moment in pages.moments(page_of(path))[0]["moments"]}
+            file = os.path.join(path(), f"heaps-{kind}")
+            subprocess.run([MALLOW, "record", "-q", "-o", file, "--", FRAY, "600", "1500"], check=True)
+            steps = {moment["arena_heap_bytes"] for moment in pages.moments(page_of(file))[0]["moments"]}
             self.assertEqual(steps | {0}, {0, step})
             self.assertIn(step, steps)
 
     def test_filters(self):
         """Under a filter of blocks, addresses say nothing; in a range of time there are its moments."""
-        recording = record("filtered", FRAY, "600", "1500")
+        recording = record(path("filtered"), FRAY, "600", "1500")
         self.assertEqual(pages.moments(page_of(recording, "--size", "..1000")), {})
         [process] = report(recording)["processes"]
         middle = process["start_ns"] + process["duration_ns"] // 2
@@ -223,7 +202,3 @@ class Moments(unittest.TestCase):
         times = [process["start_ns"] + x["time_ns"] for x in m["moments"]]
         self.assertTrue(times)
         self.assertTrue(all(middle <= t <= middle + process["duration_ns"] // 4 for t in times), (times, middle))
-
-
-if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])

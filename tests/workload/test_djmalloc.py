@@ -5,13 +5,11 @@ import os
 import struct
 import subprocess
 import sys
-import tempfile
-import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import read_workload as reader  # noqa: E402
+from mallowtest import MALLOW, REPLAYER, VICTIMS, Test, mallow, program
+import read_workload as reader
 
-MALLOW, REPLAYER, RING, VICTIMS = (os.environ[k] for k in ("MALLOW", "REPLAYER", "RING", "VICTIMS"))
+RING = program("workload/ring")
 MALLOC, CALLOC, FREE, REALLOC, MEMALIGN, VALLOC, PVALLOC, POSIX = range(1, 9)
 PARTS = 1 << 14
 A, B, C = 0x7F0000001000, 0x7F0000002000, 0x7F0000003000
@@ -24,20 +22,9 @@ def record(thread, kind, ptr1=0, ptr2=0, size=0, size2=0):
 MAGIC = record(1, 255, 0x1234, 0, 8)
 
 
-class Formats(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-
-    def tearDown(self):
-        self.folder.cleanup()
-
+class Formats(Test):
     def path(self, name):
-        return os.path.join(self.folder.name, name)
-
-    def mallow(self, *arguments, status=0):
-        p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=600)
-        self.assertEqual(p.returncode, status, (arguments, p.stdout, p.stderr))
-        return p
+        return os.path.join(self.folder, name)
 
     def read(self, name):
         with open(self.path(name), "rb") as f:
@@ -46,7 +33,7 @@ class Formats(unittest.TestCase):
     def convert(self, *records, status=0):
         with open(self.path("t"), "wb") as f:
             f.write(MAGIC + b"".join(records))
-        p = self.mallow("workload", self.path("t"), "-o", self.path("t.mwl"), status=status)
+        p = mallow("workload", self.path("t"), "-o", self.path("t.mwl"), status=status)
         return (self.read("t.mwl") if not status else None), p.stderr
 
     def test_several_files_and_standard_input(self):
@@ -57,7 +44,7 @@ class Formats(unittest.TestCase):
         for name, piece in zip(names, pieces):
             with open(name, "wb") as f:
                 f.write(MAGIC + piece)
-        self.mallow("workload", *names, "-o", self.path("t.mwl"))
+        mallow("workload", *names, "-o", self.path("t.mwl"))
         got = self.read("t.mwl")
         self.assertEqual((got["calls"], got["unknown_frees"]), ({"malloc": 3, "free": 1}, 0))
         with open(names[0], "rb") as f:
@@ -65,8 +52,8 @@ class Formats(unittest.TestCase):
                                text=True, timeout=600)
         self.assertEqual(p.returncode, 0, p.stderr)
         self.assertEqual(self.read("u.mwl")["calls"], {"malloc": 2})
-        self.assertEqual(sorted(os.listdir(self.folder.name)), ["t.mwl", "trace.0", "trace.1", "trace.2", "u.mwl"])
-        said = self.mallow("workload", names[0], self.path("t.mwl"), "-o", self.path("v.mwl"), status=2).stderr
+        self.assertEqual(sorted(os.listdir(self.folder)), ["t.mwl", "trace.0", "trace.1", "trace.2", "u.mwl"])
+        said = mallow("workload", names[0], self.path("t.mwl"), "-o", self.path("v.mwl"), status=2).stderr
         self.assertIn("no raw trace", said)
 
     def test_every_type(self):
@@ -85,9 +72,9 @@ class Formats(unittest.TestCase):
     def test_posix_memalign_in_a_workload_is_memalign(self):
         """As trace2wl of dj/malloc writes it: trace_run ends at an operation 15."""
         self.convert(record(1, POSIX, 0, A, 70, 32), record(1, FREE, A))
-        said = self.mallow("workload", self.path("t.mwl"), "-o", self.path("t.wl")).stderr
+        said = mallow("workload", self.path("t.mwl"), "-o", self.path("t.wl")).stderr
         self.assertIn("posix_memalign", said)
-        self.mallow("workload", "-q", self.path("t.wl"), "-o", self.path("u.mwl"))
+        mallow("workload", "-q", self.path("t.wl"), "-o", self.path("u.mwl"))
         self.assertEqual(self.read("u.mwl")["calls"], {"memalign": 1, "free": 1})
 
     def test_allocation_before_the_free_that_made_room(self):
@@ -131,7 +118,7 @@ class Formats(unittest.TestCase):
                 b"\x08\x01\x09\x01\x0a\x01\x0b\x09\x01\x07\x01\x01":
             with open(self.path("bad.wl"), "wb") as f:
                 f.write(data)
-            self.mallow("workload", self.path("bad.wl"), "-o", self.path("bad.mwl"), status=1)
+            mallow("workload", self.path("bad.wl"), "-o", self.path("bad.mwl"), status=1)
             self.assertFalse(os.path.exists(self.path("bad.mwl")))
 
     def replay(self, name, *arguments):
@@ -173,23 +160,23 @@ class Formats(unittest.TestCase):
         recording = self.path("recording.mlw")
         subprocess.run([MALLOW, "record", "-q", "-o", recording, "--", *program], check=True, capture_output=True,
                        timeout=600)
-        self.mallow("workload", "-q", recording, "-o", self.path("a.mwl"))
-        said = self.mallow("workload", self.path("a.mwl"), "-o", self.path("a.wl")).stderr
-        self.mallow("workload", "-q", self.path("a.wl"), "-o", self.path("b.mwl"))
-        self.mallow("workload", self.path("b.mwl"), "-o", self.path("b.mtrace"))
-        self.mallow("workload", "-q", self.path("b.mtrace"), "-o", self.path("c.mwl"))
-        self.mallow("workload", "--format=mtrace", self.path("a.mwl"), "-o", self.path("a.t"))
-        self.mallow("workload", "-q", self.path("a.t"), "-o", self.path("d.mwl"))
+        mallow("workload", "-q", recording, "-o", self.path("a.mwl"))
+        said = mallow("workload", self.path("a.mwl"), "-o", self.path("a.wl")).stderr
+        mallow("workload", "-q", self.path("a.wl"), "-o", self.path("b.mwl"))
+        mallow("workload", self.path("b.mwl"), "-o", self.path("b.mtrace"))
+        mallow("workload", "-q", self.path("b.mtrace"), "-o", self.path("c.mwl"))
+        mallow("workload", "--format=mtrace", self.path("a.mwl"), "-o", self.path("a.t"))
+        mallow("workload", "-q", self.path("a.t"), "-o", self.path("d.mwl"))
         a, b, c, d = (self.trail(name + ".mwl") for name in "abcd")
         self.assertEqual(self.by_thread(a), self.by_thread(b))
         self.assertEqual(self.renumbered(b), self.renumbered(c))
         self.assertEqual(self.renumbered(a), self.renumbered(d))
         # straight from the recording, and from one foreign format into the other
-        self.mallow("workload", "-q", recording, "-o", self.path("e.wl"))
-        self.mallow("workload", "-q", self.path("a.t"), "--format=wl", "-o", self.path("f.wl"))
+        mallow("workload", "-q", recording, "-o", self.path("e.wl"))
+        mallow("workload", "-q", self.path("a.t"), "--format=wl", "-o", self.path("f.wl"))
         with open(self.path("a.wl"), "rb") as x, open(self.path("e.wl"), "rb") as y:
             self.assertEqual(x.read(), y.read())
-        self.assertFalse([name for name in os.listdir(self.folder.name) if name.endswith("~")])
+        self.assertFalse([name for name in os.listdir(self.folder) if name.endswith("~")])
         return self.read("a.mwl"), said
 
     def test_round_trip_with_threads(self):
@@ -208,19 +195,15 @@ class Formats(unittest.TestCase):
         times = (1 << 20) + 10
         with open(self.path("t"), "wb") as f:
             f.write(MAGIC + record(1, MALLOC, 0, A, 1) + record(1, REALLOC, A, A, 7) * times + record(1, FREE, A))
-        self.mallow("workload", "-q", self.path("t"), "-o", self.path("t.mwl"))
-        self.mallow("workload", self.path("t.mwl"), "-o", self.path("t.wl"))
-        self.mallow("workload", "-q", self.path("t.wl"), "-o", self.path("u.mwl"))
-        self.mallow("workload", self.path("u.mwl"), "-o", self.path("u.mtrace"))
-        self.mallow("workload", "-q", self.path("u.mtrace"), "-o", self.path("v.mwl"))
+        mallow("workload", "-q", self.path("t"), "-o", self.path("t.mwl"))
+        mallow("workload", self.path("t.mwl"), "-o", self.path("t.wl"))
+        mallow("workload", "-q", self.path("t.wl"), "-o", self.path("u.mwl"))
+        mallow("workload", self.path("u.mwl"), "-o", self.path("u.mtrace"))
+        mallow("workload", "-q", self.path("u.mtrace"), "-o", self.path("v.mwl"))
         for name in "u.mwl", "v.mwl":
             self.assertEqual({k: v["count"] for k, v in self.replay(name)["calls"].items()},
                              {"malloc": 1, "realloc": times, "free": 1})
 
     def test_a_workload_is_not_made_twice(self):
         self.convert(record(1, MALLOC, 0, A, 1))
-        self.assertIn("already", self.mallow("workload", self.path("t.mwl"), "-o", self.path("u.mwl"), status=2).stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()
+        self.assertIn("already", mallow("workload", self.path("t.mwl"), "-o", self.path("u.mwl"), status=2).stderr)

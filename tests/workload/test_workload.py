@@ -6,32 +6,17 @@ import random
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import read_workload as reader  # noqa: E402
+from mallowtest import MALLOW, REPLAYER, SANITIZED, VICTIMS, mallow, path, program
+import read_workload as reader
 
-MALLOW, REPLAYER, VICTIMS, RING, RESIZE = (os.environ[k] for k in ("MALLOW", "REPLAYER", "VICTIMS", "RING", "RESIZE"))
-
-
-def mallow(*arguments, status=0):
-    p = subprocess.run([MALLOW, *arguments], capture_output=True, text=True, timeout=600)
-    assert p.returncode == status, (arguments, p.returncode, p.stdout, p.stderr)
-    return p
+RING, RESIZE = program("workload/ring"), program("workload/resize")
 
 
 class Workloads(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
     def make(self, name, *program):
-        trace, workload = (os.path.join(self.folder.name, name + end) for end in (".mlw", ".mwl"))
+        trace, workload = (path(name + end) for end in (".mlw", ".mwl"))
         if not os.path.exists(workload):
             p = subprocess.run([MALLOW, "record", "-q", "-o", trace, "--", *program], capture_output=True,
                                text=True, timeout=600)
@@ -42,7 +27,7 @@ class Workloads(unittest.TestCase):
     def test_packed(self):
         """By the name of the output: from a recording, and from a workload."""
         trace, workload = self.make("ring", RING)
-        first, second = (os.path.join(self.folder.name, name) for name in ("first.mwl.zst", "second.mwl.zst"))
+        first, second = (path(name) for name in ("first.mwl.zst", "second.mwl.zst"))
         self.assertIn("packed into", mallow("workload", "-o", first, trace).stdout)
         mallow("workload", "-q", "-o", second, workload)
         with open(first, "rb") as f, open(second, "rb") as g:
@@ -50,10 +35,10 @@ class Workloads(unittest.TestCase):
             self.assertEqual(packed, g.read())
         self.assertEqual(packed[:4], b"\x28\xb5\x2f\xfd")
         self.assertLess(len(packed), os.path.getsize(workload))
-        if os.environ["SANITIZE"] == "none":  # else malloc is the sanitizer's, which is not replayed against
-            told = [json.loads(mallow("replay", "--dry-run", "--json", path).stdout) for path in (workload, first)]
+        if not SANITIZED:  # else malloc is the sanitizer's, which is not replayed against
+            told = [json.loads(mallow("replay", "--dry-run", "--json", file).stdout) for file in (workload, first)]
             self.assertEqual(told[0]["operations"], told[1]["operations"])
-        self.assertEqual([n for n in os.listdir(self.folder.name) if n.endswith("~")], [])
+        self.assertEqual([n for n in os.listdir(path()) if n.endswith("~")], [])
         self.assertIn("only workloads of mallow's own", mallow("workload", "-o", first, "--format=wl", trace, status=2).stderr)
 
     def compare(self, trace, workload):
@@ -95,7 +80,7 @@ class Workloads(unittest.TestCase):
         # glibc's own blocks of a started thread may live on, and are small
         self.assertGreaterEqual(read["end_live_blocks"], end_blocks)
         self.assertTrue(end_bytes <= read["end_live_bytes"] < end_bytes + 9000, (end_bytes, read))
-        if os.environ["SANITIZE"] != "none":
+        if SANITIZED:
             return
         for options in ["--dry-run"], ["--touch", "bytes"], ["--order", "recorded", "--set", "M_PERTURB=165"]:
             run = json.loads(mallow("replay", "--json", *options, workload).stdout)
@@ -126,10 +111,10 @@ class Workloads(unittest.TestCase):
 
     def replayer(self, data):
         """Status of a dry run, with what it said. A signal or a hang is a failure."""
-        path = os.path.join(self.folder.name, "damaged.mwl")
-        with open(path, "wb") as f:
+        file = path("damaged.mwl")
+        with open(file, "wb") as f:
             f.write(data)
-        p = subprocess.run([REPLAYER, path, "dry=1"], capture_output=True, text=True, timeout=600)
+        p = subprocess.run([REPLAYER, file, "dry=1"], capture_output=True, text=True, timeout=600)
         self.assertIn(p.returncode, (0, 1), (p.returncode, p.stderr))
         if p.returncode:
             self.assertTrue(p.stderr.startswith("mallow-replay: "), p.stderr)
@@ -179,7 +164,3 @@ class Workloads(unittest.TestCase):
                 agrees, said = status == 1, repr(problem)
             self.assertTrue(agrees, (self.said, offset, said))
         self.assertGreater(refused, 60)
-
-
-if __name__ == "__main__":
-    unittest.main()

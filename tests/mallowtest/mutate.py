@@ -9,7 +9,7 @@ import ctypes.util
 import random
 import struct
 
-from read_mallow import checksum
+from mallowtest.read_mallow import checksum
 
 EDGES = [0, 1, 2, 3, 7, 8, 127, 128, 255, 256, 65535, 65536, 0x100000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF,
          1 << 32, (1 << 62) - 1, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 2, (1 << 64) - 1]

@@ -1,20 +1,18 @@
-"""A process that only says that it is watched (fake.c), for tests of the reader. Environment (set by
-meson): MALLOW, FAKE."""
+"""A process that only says that it is watched (fake.c), for tests of the reader. Built as watch/fake."""
 import contextlib
 import json
 import os
 import signal
 import subprocess
-import time
 
-MALLOW = os.environ["MALLOW"]
-FAKE = os.environ.get("FAKE")
+from mallowtest.places import MALLOW, program
+
 PERIOD = 524288
 
 
 class Fake:
     def __init__(self, *args):
-        self.process = subprocess.Popen([FAKE, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([program("watch/fake"), *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = int(self.process.stdout.readline())
 
     def tell(self, *lines):
@@ -107,10 +105,3 @@ CHROOTED = apart('root=$1/root && shift && mkdir "$root" && mount --rbind / "$ro
 
 def functions(site):
     return [f["function"] for f in site["frames"]]
-
-
-def until(true, what, seconds=600):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"never: {what}"
-        time.sleep(0.02)

@@ -1,27 +1,15 @@
-"""What the whole-program tests share: running victims with and without mallow, and reading reports.
-
-Environment (set by meson): MALLOW, the command; MALLOW_LIBRARY, libmallow-record.so; VICTIMS, the
-folder of the built victims; ORACLE, the second counter (see tests/victims/oracle.c). Python's standard
-library only. Every test works in a folder of its own and cleans it up."""
-import glob
+"""Tests with a folder of their own. Of whole programs: a victim is recorded, and its report compared with what is known to be true."""
+import functools
 import json
 import os
-import re
 import shutil
-import signal
 import struct
-import subprocess
 import sys
 import tempfile
 import unittest
 
-MALLOW = os.path.abspath(os.environ.get("MALLOW", "build/mallow"))
-LIBRARY = os.path.abspath(os.environ.get("MALLOW_LIBRARY", "build/lib/libmallow-record.so"))
-VICTIMS = os.path.abspath(os.environ.get("VICTIMS", "build/tests/victims"))
-ORACLE = os.path.abspath(os.environ.get("ORACLE", os.path.join(VICTIMS, "liboracle.so")))
-# The other allocators by the files that they have in every release of the systems: mimalloc is 2 or 3.
-ALLOCATORS = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "mimalloc": "libmimalloc.so.[23]"}
-TIMEOUT = 600  # seconds for one program; nothing here takes a hundredth of it
+from mallowtest.places import MALLOW, ORACLE
+from mallowtest.running import run
 
 ORACLE_CALLS = ["malloc", "calloc", "realloc", "reallocarray", "posix_memalign", "aligned_alloc",
                 "memalign", "valloc", "pvalloc", "free", "free_sized", "free_aligned_sized",
@@ -29,97 +17,6 @@ ORACLE_CALLS = ["malloc", "calloc", "realloc", "reallocarray", "posix_memalign",
 ORACLE_TOTALS = ["failed_calls", "requested_bytes", "end_live_bytes", "end_live_blocks",
                  "peak_live_bytes", "peak_live_blocks", "temporary_allocations", "cross_thread_frees",
                  "unknown_frees"]
-
-
-def library(name):
-    """The path of a library of the system."""
-    found = glob.glob(f"/usr/lib/*/{name}") + glob.glob(f"/lib/*/{name}")
-    if not found:
-        raise unittest.SkipTest(f"SKIPPED, LOUDLY: {name} is not installed")
-    return found[0]
-
-
-def victim(name):
-    path = os.path.join(VICTIMS, name)
-    if not os.path.exists(path):
-        raise unittest.SkipTest(f"SKIPPED, LOUDLY: {name} was not built (no compiler for it here?)")
-    return path
-
-
-def source(name):
-    """Of a victim."""
-    return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "victims", name)
-
-
-def pythons():
-    """Commands of Python 3.12 or later that write a perf map."""
-    found = [shutil.which(f"python3.{minor}") for minor in range(12, 20)]
-    if shutil.which("pyenv"):
-        root = subprocess.run(["pyenv", "root"], capture_output=True, text=True).stdout.strip()
-        versions = os.path.join(root, "versions")
-        if root and os.path.isdir(versions):
-            found += [os.path.join(versions, v, "bin", "python3") for v in sorted(os.listdir(versions))
-                      if re.match(r"3\.(1[2-9])\.", v)]
-    check = "import sys; sys.exit(not (sys.version_info >= (3, 12) and sys.is_stack_trampoline_active()))"
-    return [p for p in found if p and os.path.exists(p) and
-            subprocess.run([p, "-X", "perf", "-c", check], capture_output=True).returncode == 0]
-
-
-class Run:
-    """One finished program: rc as subprocess gives it (negative: a signal), out, err (bytes)."""
-
-    def __init__(self, rc, out, err):
-        self.rc, self.out, self.err = rc, out, err
-
-    @property
-    def status(self):
-        """As a shell, and mallow record, report it."""
-        return 128 - self.rc if self.rc < 0 else self.rc
-
-    def own_err(self):
-        """Standard error without mallow's own lines."""
-        return b"".join(l for l in self.err.splitlines(keepends=True) if not l.startswith(b"mallow"))
-
-
-def run(argv, env=None, cwd=None, stdin=None, timeout=TIMEOUT, preexec_fn=None, pass_fds=()):
-    e = dict(os.environ)
-    for k in list(e):
-        if k.startswith("MALLOW_"):
-            del e[k]
-    e["LC_ALL"] = "C"
-    e.update(env or {})
-    p = subprocess.Popen([str(a) for a in argv], env=e, cwd=cwd, stdin=subprocess.PIPE,
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=preexec_fn,
-                         pass_fds=pass_fds, start_new_session=True)
-    try:
-        out, err = p.communicate(stdin or b"", timeout=timeout)
-    except subprocess.TimeoutExpired:
-        os.killpg(p.pid, signal.SIGKILL)
-        out, err = p.communicate()
-        raise AssertionError(f"hung for {timeout} s: {argv}\nstdout: {out[-2000:]!r}\nstderr: {err[-2000:]!r}")
-    return Run(p.returncode, out, err)
-
-
-def slow_opens(microseconds):
-    """What stands before a command so that each file that it opens takes so much longer. needs_strace: a test of it."""
-    return ["strace", "-o", "/dev/null", "-e", "trace=openat", "-e", f"inject=openat:delay_exit={microseconds}"]
-
-
-needs_strace = unittest.skipUnless(shutil.which("strace"), "SKIPPED, LOUDLY: strace is not installed")
-
-
-def status_of(pid):
-    """The fields of /proc/PID/stat behind the name: state, parent, process group, session; [] for who is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
-            return f.read().rsplit(")", 1)[1].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-
-
-def has_ended(pid):
-    """Or waits for a parent that does not ask: not every first process of a container does."""
-    return status_of(pid)[:1] in ([], ["Z"], ["X"])
 
 
 class Oracle:
@@ -147,25 +44,32 @@ class Oracle:
         return found
 
 
-class Case(unittest.TestCase):
+class Test(unittest.TestCase):
     maxDiff = None
 
+    @functools.cached_property
+    def folder(self):
+        """A new one for each test, which goes with it."""
+        made = tempfile.mkdtemp(prefix="mallow-test-")
+        self.addCleanup(shutil.rmtree, made, True)
+        return made
+
+
+class Case(Test):
     def setUp(self):
-        self.dir = tempfile.mkdtemp(prefix="mallow-test-")
-        self.addCleanup(shutil.rmtree, self.dir, True)
-        self.file = os.path.join(self.dir, "recording.mlw")
+        self.file = os.path.join(self.folder, "recording.mlw")
 
     def record(self, argv, options=(), oracle=False, file=None, **kw):
         """Runs argv under `mallow record`; with oracle, the second counter behind it."""
         env = dict(kw.pop("env", None) or {})
         if oracle:
-            self.oracle_dir = tempfile.mkdtemp(prefix="oracle-", dir=self.dir)
+            self.oracle_dir = tempfile.mkdtemp(prefix="oracle-", dir=self.folder)
             env["ORACLE_DIR"] = self.oracle_dir
             env["LD_PRELOAD"] = " ".join(filter(None, [env.get("LD_PRELOAD", ""), ORACLE]))
         return run([MALLOW, "record", "-o", file or self.file, *options, "--", *argv], env=env, **kw)
 
     def with_oracle_alone(self, argv, env=None, **kw):
-        d = tempfile.mkdtemp(prefix="oracle-", dir=self.dir)
+        d = tempfile.mkdtemp(prefix="oracle-", dir=self.folder)
         e = dict(env or {}, ORACLE_DIR=d, LD_PRELOAD=ORACLE)
         r = run(argv, env=e, **kw)
         return r, Oracle(d)
