@@ -96,8 +96,9 @@ static int ask_sites(struct answers *a, struct fleet_store *store, const struct 
     for (size_t i = 0; i < count; i++)
         sites[i] = o->items[i].numbers[0];
     const int status =
-        o->leaks ? store_leaks(store, of, sites, count, processes, keep, &asking, err)
-                 : store_spread(store, of, by, sites, count, processes, keep, &asking, err);
+        o->leaks
+            ? store->engine->leaks(store, of, sites, count, processes, keep, &asking, err)
+            : store->engine->spread(store, of, by, sites, count, processes, keep, &asking, err);
     free(sites);
     return status;
 }
@@ -106,7 +107,7 @@ int answers_sites(struct answers *a, struct fleet_store *store, const struct fle
                   enum metric by, bool leaks, uint64_t processes, struct error *err)
 {
     struct order o = {.leaks = leaks};
-    int status = store_order(store, of, by, add_site, &o, err);
+    int status = store->engine->order(store, of, by, add_site, &o, err);
     if (!status && o.count) {
         qsort_r(o.items, o.count, sizeof *o.items, in_order, &o);
         status = ask_sites(a, store, of, by, processes, &o, err);

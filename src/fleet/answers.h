@@ -22,7 +22,7 @@ struct answers { /* all zero but top: empty */
  * their frames prepared. */
 int answers_ask(struct answers *a, struct fleet_store *store, char *sql, unsigned numbers,
                 bool sites, struct error *err);
-/* The rows of store_leaks or store_spread of the sites with most, in the order of their queries;
+/* The rows of leaks or spread (store.h) of the sites with most, in the order of their queries;
  * frames are prepared. processes: how many are selected. */
 int answers_sites(struct answers *a, struct fleet_store *store, const struct fleet_selection *of,
                   enum metric by, bool leaks, uint64_t processes, struct error *err);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/array.h"
 #include "fleet/hash.h"
 
 #define VERSION     3
@@ -120,26 +121,27 @@ void clickhouse_quote(struct buffer *to, const char *text, size_t bytes)
 
 bool clickhouse_is_url(const char *where) { return strstr(where, "://") != NULL; }
 
+static void forget_pending(struct clickhouse_pendings *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        buffer_release(&p->items[i].row);
+        for (size_t k = 0; k < 4; k++)
+            buffer_release(&p->items[i].arrays[k]);
+    }
+    free(p->items);
+    *p = (struct clickhouse_pendings){0};
+}
+
 static void forget_load(struct clickhouse *c)
 {
     clickhouse_forget_rows(c);
-    for (size_t i = 0; i < c->pending_count; i++) {
-        struct clickhouse_pending *p = &c->pending[i];
-        buffer_release(&p->row);
-        buffer_release(&p->label_keys);
-        buffer_release(&p->label_values);
-        buffer_release(&p->module_ids);
-        buffer_release(&p->module_paths);
-    }
-    free(c->pending);
-    c->pending = NULL;
-    c->pending_count = 0;
-    clickhouse_forget_watched(c);
+    forget_pending(&c->processes);
+    forget_pending(&c->reports);
 }
 
 static void forget_sent(struct clickhouse *c)
 {
-    for (int t = 0; t <= T_STACK; t++)
+    for (int t = 0; t <= STORE_STACK; t++)
         strings_release(&c->sent[t]);
 }
 
@@ -279,22 +281,27 @@ struct fleet_store *clickhouse_open(const char *where, const struct fleet_access
     return c ? &c->base : NULL;
 }
 
-static int make_table(struct clickhouse *c, enum table t, const char *cluster, struct error *err)
+static int make_table(struct clickhouse *c, enum store_table t, const char *cluster,
+                      struct error *err)
 {
-    struct buffer sql = {0};
-    buffer_printf(&sql, "CREATE TABLE IF NOT EXISTS %s%s (%s) ENGINE = %s",
-                  clickhouse_tables[t].name, cluster ? "_local" : "", clickhouse_tables[t].columns,
-                  clickhouse_tables[t].engine);
-    int status = buffer_failed(&sql) ? error_memory(err) : run_sql(c, buffer_text(&sql), err);
+    const struct clickhouse_table *table = &clickhouse_tables[t];
+    const char *name = store_columns[t].name;
+    struct buffer sql = {0}, columns = {0};
+    clickhouse_put_columns(&columns, t);
+    buffer_printf(&sql, "CREATE TABLE IF NOT EXISTS %s%s (%s) ENGINE = %s", name,
+                  cluster ? "_local" : "", buffer_text(&columns), table->engine);
+    int status = buffer_failed(&sql) || buffer_failed(&columns)
+                     ? error_memory(err)
+                     : run_sql(c, buffer_text(&sql), err);
     if (cluster && !status) {
         buffer_clear(&sql);
         buffer_printf(&sql,
                       "CREATE TABLE IF NOT EXISTS %s (%s) ENGINE = Distributed(%s, %s, %s_local, "
                       "%s)",
-                      clickhouse_tables[t].name, clickhouse_tables[t].columns, cluster, c->database,
-                      clickhouse_tables[t].name, clickhouse_tables[t].shard);
+                      name, buffer_text(&columns), cluster, c->database, name, table->shard);
         status = buffer_failed(&sql) ? error_memory(err) : run_sql(c, buffer_text(&sql), err);
     }
+    buffer_release(&columns);
     buffer_release(&sql);
     return status;
 }
@@ -310,8 +317,8 @@ static int make_store(struct clickhouse *c, const char *cluster, struct error *e
     status = buffer_failed(&sql) ? error_memory(err) : run_sql(c, buffer_text(&sql), err);
     c->database = database;
     buffer_release(&sql);
-    for (int t = 0; t < TABLES && !status; t++)
-        status = make_table(c, (enum table)t, cluster, err);
+    for (int t = 0; t < SERVER_TABLES && !status; t++)
+        status = make_table(c, (enum store_table)t, cluster, err);
     const char *const rest[] = {
         cluster ? "INSERT INTO stack_local VALUES (0, 0, 0, 0, 0)"
                 : "INSERT INTO stack VALUES (0, 0, 0, 0, 0)",
@@ -347,20 +354,9 @@ int clickhouse_create(const char *where, const struct fleet_access *access, bool
 
 /* ---- rows ---- */
 
-static void put_number(struct buffer *b, uint64_t v) { buffer_append(b, &v, sizeof v); }
-
-static void put_text(struct buffer *b, const char *text)
-{
-    clickhouse_put_bytes(b, text ? text : "", text ? strlen(text) : 0);
-}
-
-static void put_figures(struct buffer *b, const struct store_figures *f)
-{
-    buffer_append(b, f, sizeof *f);
-}
-
 /* 1: the server does not have a row of this identity from us, so send it; 0: it has; -1: error. */
-static int is_fresh(struct clickhouse *c, enum table t, uint64_t a, uint64_t b, struct error *err)
+static int is_fresh(struct clickhouse *c, enum store_table t, uint64_t a, uint64_t b,
+                    struct error *err)
 {
     const uint64_t id[2] = {a, b};
     bool fresh;
@@ -383,52 +379,52 @@ static void do_rollback(struct fleet_store *s)
     forget_sent(clickhouse_of(s)); /* it may have had less than was meant for it */
 }
 
+/* The rows that say that all others are there. */
+static int send_pending(struct clickhouse *c, enum store_table t, struct clickhouse_pendings *p,
+                        size_t arrays, struct error *err)
+{
+    struct buffer *b = &c->rows[t];
+    int status = 0;
+    for (size_t i = 0; i < p->count && !status; i++) {
+        const struct clickhouse_pending *now = &p->items[i];
+        bool failed = buffer_failed(&now->row);
+        buffer_append(b, now->row.data, now->row.size_bytes);
+        for (size_t k = 0; k < arrays; k++) {
+            clickhouse_put_length(b, now->counts[k]);
+            buffer_append(b, now->arrays[k].data, now->arrays[k].size_bytes);
+            failed |= buffer_failed(&now->arrays[k]);
+        }
+        status = failed ? error_memory(err) : clickhouse_added(c, t, err);
+    }
+    return status ? status : clickhouse_flush(c, t, err);
+}
+
 static int do_commit(struct fleet_store *s, struct error *err)
 {
     struct clickhouse *c = clickhouse_of(s);
     int status = 0;
-    for (int t = 0; t < T_PROCESS && !status; t++)
-        status = clickhouse_flush(c, (enum table)t, err);
-    for (size_t i = 0; i < c->pending_count && !status; i++) {
-        struct clickhouse_pending *p = &c->pending[i];
-        const struct {
-            const struct buffer *items;
-            uint64_t count;
-        } arrays[] = {{&p->label_keys, p->labels},
-                      {&p->label_values, p->labels},
-                      {&p->module_ids, p->modules},
-                      {&p->module_paths, p->modules}};
-        for (size_t k = 0; k < 4; k++) {
-            clickhouse_put_length(&p->row, arrays[k].count);
-            buffer_append(&p->row, arrays[k].items->data, arrays[k].items->size_bytes);
-            if (buffer_failed(arrays[k].items) || buffer_failed(&p->row))
-                return error_memory(err);
-        }
-        buffer_append(&c->rows[T_PROCESS], p->row.data, p->row.size_bytes);
-        status = clickhouse_added(c, T_PROCESS, err);
-    }
+    for (int t = 0; t < STORE_PROCESS && !status; t++)
+        status = clickhouse_flush(c, (enum store_table)t, err);
     if (!status)
-        status = clickhouse_flush(c, T_PROCESS, err);
+        status = send_pending(c, STORE_PROCESS, &c->processes, 4, err);
     if (!status)
-        status = clickhouse_send_watched(c, err);
-    if (!status)
-        status = clickhouse_flush(c, T_WATCHED, err);
+        status = send_pending(c, STORE_WATCHED, &c->reports, 2, err);
     if (!status)
         forget_load(c);
     return status;
 }
 
-static int do_find(struct fleet_store *s, uint64_t key, struct store_found *found,
-                   struct error *err)
+static int do_find(struct fleet_store *s, enum store_table table, uint64_t key,
+                   struct store_found *found, struct error *err)
 {
     struct clickhouse *c = clickhouse_of(s);
     char sql[256];
     struct binary b;
     *found = (struct store_found){0};
-    snprintf(sql, sizeof sql,
-             "SELECT version, content, events FROM process WHERE key = %" PRIu64
-             " ORDER BY version DESC LIMIT 1",
-             key);
+    snprintf(sql, sizeof sql, "SELECT %s FROM %s WHERE key = %" PRIu64 "%s LIMIT 1",
+             table == STORE_PROCESS ? "version, content, events" : "key, key, key",
+             store_columns[table].name, key,
+             table == STORE_PROCESS ? " ORDER BY version DESC" : "");
     if (clickhouse_ask(c, sql, &b, err))
         return -1;
     c->found_key = key;
@@ -458,117 +454,80 @@ static uint64_t next_version(const struct clickhouse *c, uint64_t key, uint64_t 
     return ((last >> 32) + 1) << 32 | (attempt & UINT32_MAX);
 }
 
-static int do_process(struct fleet_store *s, const struct store_process *p, int64_t *id,
-                      struct error *err)
+/* The row of a process or report waits for those that belong to it. */
+static int begin_pending(struct clickhouse *c, enum store_table t, const void *row,
+                         struct error *err)
 {
-    struct clickhouse *c = clickhouse_of(s);
-    struct clickhouse_pending *more = realloc(c->pending, (c->pending_count + 1) * sizeof *more);
-    if (!more)
+    struct clickhouse_pendings *p = t == STORE_PROCESS ? &c->processes : &c->reports;
+    struct clickhouse_pending *now = ARRAY_ADD(p->items, p->count, p->room);
+    if (!now)
         return error_memory(err);
-    c->pending = more;
-    struct clickhouse_pending *now = &c->pending[c->pending_count];
-    *now =
-        (struct clickhouse_pending){.key = p->key, .host = hash_bytes(8, p->host, strlen(p->host))};
-    if (getrandom(&now->attempt, sizeof now->attempt, 0) != sizeof now->attempt)
-        return error_system(err, "getrandom");
-    *id = (int64_t)c->pending_count++;
-    struct buffer *b = &now->row;
-    put_number(b, p->key);
-    put_number(b, next_version(c, p->key, now->attempt));
-    put_number(b, now->attempt);
-    put_number(b, p->content);
-    const char *const words[] = {p->host, p->service,   p->build_id,
-                                 p->exe,  p->allocator, p->command};
-    for (int i = 0; i < 6; i++)
-        put_text(b, words[i]);
-    const uint64_t numbers[] = {p->pid,          p->ppid,   p->start_ns,    p->end_ns,
-                                p->complete,     p->events, p->lost_events, p->requested_bytes,
-                                p->peak_time_ns, p->stacks};
-    buffer_append(b, numbers, sizeof numbers);
-    put_figures(b, &p->figures);
-    const uint64_t rest[1 + STORE_LIMITS] = {p->slice_ns, p->limits.memory, p->limits.address,
-                                             p->limits.data};
-    buffer_append(b, rest, sizeof rest);
-    return buffer_failed(b) ? error_memory(err) : 0;
+    *now = (struct clickhouse_pending){0};
+    if (t == STORE_PROCESS) {
+        const struct store_process *process = row;
+        now->key = process->key;
+        now->host = hash_bytes(8, process->host, strlen(process->host));
+        if (getrandom(&now->attempt, sizeof now->attempt, 0) != sizeof now->attempt)
+            return error_system(err, "getrandom");
+        now->version = next_version(c, now->key, now->attempt);
+    }
+    c->base.last = p->count - 1;
+    clickhouse_append_row(&now->row, t, row, now);
+    return buffer_failed(&now->row) ? error_memory(err) : 0;
 }
 
-static int do_label(struct fleet_store *s, int64_t process, const struct fleet_label *l,
-                    struct error *err)
+/* A pair of texts, the last columns of a label or the first of a module, into two arrays. */
+static int add_pair(struct clickhouse_pending *p, size_t array, const struct store_column *columns,
+                    const void *row)
 {
-    struct clickhouse_pending *p = &clickhouse_of(s)->pending[process];
-    (void)err;
-    clickhouse_put_bytes(&p->label_keys, l->key, l->key_bytes);
-    put_text(&p->label_values, l->value);
-    p->labels++;
+    for (size_t i = 0; i < 2; i++) {
+        size_t bytes;
+        const char *text = store_text(&columns[i], row, &bytes);
+        clickhouse_put_bytes(&p->arrays[array + i], text, bytes);
+        p->counts[array + i]++;
+    }
     return 0;
 }
 
-static int do_module(struct fleet_store *s, int64_t process, const char *build_id, const char *path,
-                     struct error *err)
+/* 1: the server needs this row; 0: it has it, or the like; -1: error. */
+static int is_needed(struct clickhouse *c, enum store_table t, const void *row, struct error *err)
 {
-    struct clickhouse_pending *p = &clickhouse_of(s)->pending[process];
-    (void)err;
-    put_text(&p->module_ids, build_id);
-    put_text(&p->module_paths, path);
-    p->modules++;
-    return 0;
+    const struct store_stack *k = row;
+    const struct store_site *i = row;
+    switch (t) {
+    case STORE_LOCATION: return is_fresh(c, t, ((const struct store_location *)row)->id, 0, err);
+    case STORE_FRAME: return is_fresh(c, t, ((const struct store_frame *)row)->id, 0, err);
+    case STORE_STACK: return is_fresh(c, t, k->id, hash_mix(k->site, k->named), err);
+    case STORE_SITE: return is_fresh(c, t, i->id, i->call_site >= 0, err);
+    default: return 1;
+    }
 }
 
-static int do_location(struct fleet_store *s, const struct store_location *l, struct error *err)
+static const struct clickhouse_pending *process_of(const struct clickhouse *c, enum store_table t,
+                                                   const void *row)
 {
-    struct clickhouse *c = clickhouse_of(s);
-    struct buffer *b = &c->rows[T_LOCATION];
-    const int fresh = is_fresh(c, T_LOCATION, l->id, 0, err);
-    if (fresh <= 0)
-        return fresh;
-    put_number(b, l->id);
-    put_text(b, l->build_id);
-    put_text(b, l->module);
-    put_number(b, l->offset);
-    put_number(b, l->flags);
-    return clickhouse_added(c, T_LOCATION, err);
+    return clickhouse_tables[t].attempt
+               ? &c->processes.items[store_number(&store_columns[t].items[0], row)]
+               : NULL;
 }
 
-static int do_stack(struct fleet_store *s, const struct store_stack *k, struct error *err)
+/* Rows of figures of one stack are added up by whatever reads them. */
+static int do_put(struct fleet_store *s, enum store_table t, const void *row, struct error *err)
 {
     struct clickhouse *c = clickhouse_of(s);
-    const int fresh = is_fresh(c, T_STACK, k->id, hash_mix(k->site, k->named), err);
-    if (fresh <= 0)
-        return fresh;
-    return clickhouse_numbers(
-        c, T_STACK, (const uint64_t[]){k->id, k->parent, k->location, k->site, k->named}, err);
-}
-
-static int do_frame(struct fleet_store *s, const struct store_frame *f, struct error *err)
-{
-    struct clickhouse *c = clickhouse_of(s);
-    const int fresh = is_fresh(c, T_FRAME, f->id, 0, err);
-    if (fresh <= 0)
-        return fresh;
-    put_number(&c->rows[T_FRAME], f->id);
-    put_text(&c->rows[T_FRAME], f->json);
-    return clickhouse_added(c, T_FRAME, err);
-}
-
-static int do_site(struct fleet_store *s, const struct store_site *i, struct error *err)
-{
-    struct clickhouse *c = clickhouse_of(s);
-    const int fresh = is_fresh(c, T_SITE, i->id, i->call_site >= 0, err);
-    if (fresh <= 0)
-        return fresh;
-    const uint64_t v[] = {i->id, i->parent, i->frame, i->path, (uint64_t)(i->call_site + 1)};
-    return clickhouse_numbers(c, T_SITE, v, err);
-}
-
-/* Rows of one stack are added up by whatever reads them. */
-static int do_figures(struct fleet_store *s, int64_t process, uint64_t stack,
-                      const struct store_figures *f, struct error *err)
-{
-    struct clickhouse *c = clickhouse_of(s);
-    const struct clickhouse_pending *p = &c->pending[process];
-    uint64_t v[4 + STORE_FIGURES] = {p->attempt, stack, p->key, p->host};
-    store_figures_put(v + 4, f);
-    return clickhouse_numbers(c, T_FIGURE, v, err);
+    const struct store_column *columns = store_columns[t].items;
+    const struct store_label *label = row;
+    const struct store_module *module = row;
+    switch (t) {
+    case STORE_PROCESS:
+    case STORE_WATCHED: return begin_pending(c, t, row, err);
+    case STORE_LABEL: return add_pair(&c->processes.items[label->owner], 0, columns + 1, row);
+    case STORE_WATCHED_LABEL: return add_pair(&c->reports.items[label->owner], 0, columns + 1, row);
+    case STORE_MODULE: return add_pair(&c->processes.items[module->process], 2, columns, row);
+    default: break;
+    }
+    const int needed = is_needed(c, t, row, err);
+    return needed <= 0 ? needed : clickhouse_put_row(c, t, row, process_of(c, t, row), err);
 }
 
 static const struct store_engine engine = {
@@ -578,20 +537,7 @@ static const struct store_engine engine = {
     .rollback = do_rollback,
     .find = do_find,
     .remove = do_remove,
-    .process = do_process,
-    .label = do_label,
-    .module = do_module,
-    .location = do_location,
-    .stack = do_stack,
-    .frame = do_frame,
-    .site = do_site,
-    .figures = do_figures,
-    .slice = clickhouse_slice,
-    .block = clickhouse_block,
-    .find_watched = clickhouse_find_watched,
-    .watched = clickhouse_watched,
-    .watched_label = clickhouse_watched_label,
-    .watched_site = clickhouse_watched_site,
+    .put = do_put,
     .slices_sql = clickhouse_slices_sql,
     .span_sql = clickhouse_span_sql,
     .watched_sql = clickhouse_watched_sql,

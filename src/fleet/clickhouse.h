@@ -10,39 +10,28 @@
 
 #include "base/buffer.h"
 #include "base/strings.h"
-#include "fleet/engine.h"
+#include "fleet/store.h"
 #include "push/http.h"
 
-/* Rows of later tables are sent later: those of T_PROCESS and T_WATCHED say that all others are
- * there. */
-enum table {
-    T_LOCATION,
-    T_FRAME,
-    T_SITE,
-    T_STACK,
-    T_FIGURE,
-    T_SLICE,
-    T_BLOCK,
-    T_WATCHED_SITE,
-    T_PROCESS,
-    T_WATCHED,
-    TABLES
-};
+/* The tables of a server are those up to STORE_WATCHED. Rows of later tables are sent later: those
+ * of STORE_PROCESS and STORE_WATCHED say that all others are there. */
+#define SERVER_TABLES STORE_LABEL
 
 struct clickhouse_columns { /* rows that are not in c->rows[t] yet, column by column */
     uint64_t *values;       /* NULL: the table is sent row by row */
     size_t count, rows;
 };
 
-struct clickhouse_pending { /* a process whose row was not sent yet */
-    struct buffer row, label_keys, label_values, module_ids, module_paths;
-    uint64_t labels, modules;
-    uint64_t key, attempt, host;
+struct clickhouse_pending { /* the row of a process or report, which was not sent yet */
+    struct buffer row;
+    struct buffer arrays[4]; /* keys and values of labels, build-ids and paths of modules */
+    uint64_t counts[4];
+    uint64_t key, version, attempt, host;
 };
 
-struct clickhouse_watched { /* the same of a report */
-    struct buffer row, label_keys, label_values;
-    uint64_t labels;
+struct clickhouse_pendings {
+    struct clickhouse_pending *items;
+    size_t count, room;
 };
 
 struct known_frame { /* of the site with its number */
@@ -57,14 +46,12 @@ struct clickhouse {
     fleet_rows_fn *rows_to;     /* and rows go here */
     void *rows_arg;
     char *database;
-    struct buffer rows[TABLES]; /* as they are sent */
-    uint64_t row_count[TABLES];
-    struct clickhouse_columns columns[TABLES];
-    struct strings sent[T_STACK + 1]; /* rows that the server has */
-    struct clickhouse_pending *pending;
-    size_t pending_count;
-    struct clickhouse_watched *watched; /* reports whose rows were not sent yet */
-    size_t watched_count, watched_room;
+    struct buffer rows[SERVER_TABLES]; /* as they are sent */
+    uint64_t row_count[SERVER_TABLES];
+    struct clickhouse_columns columns[SERVER_TABLES];
+    struct strings sent[STORE_STACK + 1]; /* rows that the server has */
+    struct clickhouse_pendings processes, reports;
+    struct buffer scratch;             /* a row */
     uint64_t found_key, found_version; /* of the last question whether a process is there */
     struct strings frame_ids;          /* sites whose frames are known; numbers from 1 */
     struct known_frame *frames;
@@ -83,10 +70,18 @@ struct binary { /* an answer in RowBinary */
     bool bad; /* it ended too early */
 };
 
-struct clickhouse_table { /* shard: which node of a cluster has a row. A process is on one */
-    const char *name, *columns, *engine, *shard;
+struct clickhouse_table {
+    const char *engine;
+    const char *shard;  /* which node of a cluster has a row. A process is on one */
+    const char *own[2]; /* columns of numbers that this store adds behind the first `after`; NULL */
+    unsigned after;
+    const char *arrays; /* columns behind all others; NULL: none */
+    bool attempt;       /* in place of the first column: of a process that a row is of */
+    bool by_column;     /* rows are sent column by column */
 };
-extern const struct clickhouse_table clickhouse_tables[TABLES];
+extern const struct clickhouse_table clickhouse_tables[SERVER_TABLES];
+/* "name type, name type, ...". */
+void clickhouse_put_columns(struct buffer *to, enum store_table t);
 
 /* A request: the query behind the ? of its URL (NULL: the body is it). */
 int clickhouse_post(struct clickhouse *c, const char *query, const void *body, size_t bytes,
@@ -111,21 +106,20 @@ void binary_release(struct binary *b);
 /* -1 when the answer was cut. */
 int binary_end(struct clickhouse *c, const struct binary *b, struct error *err);
 
-/* Rows as they are sent. */
+/* Adds a row to those of its table. of: the process that it is of. */
+int clickhouse_put_row(struct clickhouse *c, enum store_table t, const void *row,
+                       const struct clickhouse_pending *of, struct error *err);
+/* Appends a row in RowBinary, without its arrays. */
+void clickhouse_append_row(struct buffer *to, enum store_table t, const void *row,
+                           const struct clickhouse_pending *of);
 void clickhouse_put_length(struct buffer *b, uint64_t v);
 void clickhouse_put_bytes(struct buffer *b, const char *text, size_t bytes);
 /* A row was appended to c->rows[t]. */
-int clickhouse_added(struct clickhouse *c, enum table t, struct error *err);
-/* Adds a row to a table that is sent column by column: the values of all its columns. */
-int clickhouse_numbers(struct clickhouse *c, enum table t, const uint64_t *values,
-                       struct error *err);
+int clickhouse_added(struct clickhouse *c, enum store_table t, struct error *err);
 /* Sends the rows that are there. */
-int clickhouse_flush(struct clickhouse *c, enum table t, struct error *err);
+int clickhouse_flush(struct clickhouse *c, enum store_table t, struct error *err);
 void clickhouse_forget_rows(struct clickhouse *c);
 void clickhouse_release_rows(struct clickhouse *c);
-int clickhouse_send_watched(struct clickhouse *c, struct error *err);
-void clickhouse_forget_watched(struct clickhouse *c);
-
 /* 'text' as a literal. */
 void clickhouse_quote(struct buffer *to, const char *text, size_t bytes);
 
@@ -163,20 +157,9 @@ char *clickhouse_parts_sql(struct fleet_store *s, const struct fleet_selection *
                            const struct fleet_group *group);
 int clickhouse_prepare_frames(struct fleet_store *s, const uint64_t *sites, size_t count,
                               struct error *err);
-int clickhouse_slice(struct fleet_store *s, int64_t process, const struct store_slice *i,
-                     struct error *err);
 char *clickhouse_slices_sql(struct fleet_store *s, const struct fleet_selection *of,
                             uint64_t width_ns);
 char *clickhouse_span_sql(struct fleet_store *s, const struct fleet_selection *of);
-int clickhouse_block(struct fleet_store *s, int64_t process, const struct store_block *b,
-                     struct error *err);
-int clickhouse_find_watched(struct fleet_store *s, uint64_t key, bool *there, struct error *err);
-int clickhouse_watched(struct fleet_store *s, const struct store_watched *w, int64_t *id,
-                       struct error *err);
-int clickhouse_watched_label(struct fleet_store *s, int64_t report, const struct fleet_label *l,
-                             struct error *err);
-int clickhouse_watched_site(struct fleet_store *s, const struct store_watched_site *i,
-                            struct error *err);
 char *clickhouse_watched_sql(struct fleet_store *s, const struct fleet_selection *of,
                              const char *kind, bool totals);
 int clickhouse_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site,

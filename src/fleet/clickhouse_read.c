@@ -51,7 +51,8 @@ void clickhouse_processes(struct buffer *b, const char *what, const struct fleet
     buffer_append_text(b, " LIMIT 1 BY key");
 }
 
-const char *const clickhouse_figures[STORE_FIGURES] = {STORE_FIGURES_OF(STORE_NAME)};
+#define NAME(member, key) #member,
+const char *const clickhouse_figures[STORE_FIGURES] = {STORE_FIGURE_LIST(NAME)};
 
 struct store_figures binary_figures(struct binary *b)
 {

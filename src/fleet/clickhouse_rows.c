@@ -13,56 +13,86 @@
 #define BLOCK_ROWS   65536u            /* of columns that are sent together */
 #define STRIDE       (BLOCK_ROWS + 24) /* between columns: not all in the same lines of the cache */
 
-#define FIGURE(member, of, key) ", " #member " UInt64"
-#define FIGURES                 STORE_FIGURES_OF(FIGURE)
+#define LABELS ", label_keys Array(String), label_values Array(String)"
 
-#define ESTIMATE                                                                                   \
-    "bytes UInt64, low UInt64, high UInt64, blocks UInt64, samples UInt64, sampled_bytes UInt64"
-
-const struct clickhouse_table clickhouse_tables[TABLES] = {
-    [T_LOCATION] = {"location",
-                    "id UInt64, build_id String, module String, offset UInt64, flags UInt64",
-                    "ReplacingMergeTree ORDER BY id", "id"},
-    [T_FRAME] = {"frame", "id UInt64, json String", "ReplacingMergeTree ORDER BY id", "id"},
-    /* called: call_site + 1, so that a site that is called wins */
-    [T_SITE] = {"site", "id UInt64, parent UInt64, frame UInt64, path UInt64, called UInt64",
-                "ReplacingMergeTree(called) ORDER BY id", "id"},
-    [T_STACK] = {"stack", "id UInt64, parent UInt64, location UInt64, site UInt64, named UInt64",
-                 "ReplacingMergeTree(named) ORDER BY id", "id"},
-    [T_FIGURE] = {"figure", "attempt UInt64, stack UInt64, process UInt64, host UInt64" FIGURES,
-                  "MergeTree ORDER BY (attempt, stack)", "process"},
-    [T_SLICE] = {"slice",
-                 "attempt UInt64, start_ns UInt64, process UInt64, host UInt64, width_ns UInt64,"
-                 " last UInt64, calls UInt64, allocated_bytes UInt64, live_bytes UInt64,"
-                 " peak_bytes UInt64",
-                 "MergeTree ORDER BY (attempt, start_ns)", "process"},
-    [T_BLOCK] = {"block",
-                 "attempt UInt64, number UInt64, stack UInt64, process UInt64, size_bytes UInt64,"
-                 " address UInt64, thread UInt64, freed_by UInt64, allocated_ns UInt64, freed_ns"
-                 " UInt64, temporary UInt64",
-                 "MergeTree ORDER BY (attempt, number)", "process"},
-    [T_WATCHED_SITE] = {"watched_site",
-                        "report UInt64, place UInt64, site UInt64, " ESTIMATE
-                        ", oldest_ns UInt64, allocated_bytes UInt64, freed_bytes UInt64",
-                        "ReplacingMergeTree ORDER BY (report, place)", "report"},
-    [T_WATCHED] = {"watched",
-                   "key UInt64, process UInt64, host String, service String, exe String,"
-                   " command String, kind String, process_end String, pid UInt64, start_ns UInt64,"
-                   " time_ns UInt64, period UInt64, dropped UInt64, sites UInt64, " ESTIMATE
-                   ", label_keys Array(String), label_values Array(String)",
-                   "ReplacingMergeTree ORDER BY key", "key"},
-    [T_PROCESS] =
-        {"process",
-         "key UInt64, version UInt64, attempt UInt64, content UInt64, host String, "
-         "service String, build_id String, exe String, allocator String, "
-         "command String, pid UInt64, ppid UInt64, start_ns UInt64, end_ns UInt64, "
-         "complete UInt64, events UInt64, lost_events UInt64, requested_bytes UInt64, "
-         "peak_time_ns UInt64, stacks UInt64" FIGURES
-         ", slice_ns UInt64, memory_limit_bytes UInt64, address_space_limit_bytes UInt64,"
-         " data_limit_bytes UInt64, label_keys Array(String), label_values Array(String), "
-         "module_build_ids Array(String), module_paths Array(String)",
-         "MergeTree ORDER BY (key, version)", "key"},
+const struct clickhouse_table clickhouse_tables[SERVER_TABLES] = {
+    [STORE_LOCATION] = {"ReplacingMergeTree ORDER BY id", "id"},
+    [STORE_FRAME] = {"ReplacingMergeTree ORDER BY id", "id"},
+    /* a site that is called wins */
+    [STORE_SITE] = {"ReplacingMergeTree(called) ORDER BY id", "id", .by_column = true},
+    [STORE_STACK] = {"ReplacingMergeTree(named) ORDER BY id", "id", .by_column = true},
+    [STORE_FIGURE] = {"MergeTree ORDER BY (attempt, stack)",
+                      "process",
+                      {"process", "host"},
+                      .after = 2,
+                      .attempt = true,
+                      .by_column = true},
+    [STORE_SLICE] = {"MergeTree ORDER BY (attempt, start_ns)",
+                     "process",
+                     {"process", "host"},
+                     .after = 2,
+                     .attempt = true,
+                     .by_column = true},
+    [STORE_BLOCK] = {"MergeTree ORDER BY (attempt, number)",
+                     "process",
+                     {"process"},
+                     .after = 3,
+                     .attempt = true,
+                     .by_column = true},
+    [STORE_WATCHED_SITE] = {"ReplacingMergeTree ORDER BY (report, place)", "report"},
+    [STORE_WATCHED] = {"ReplacingMergeTree ORDER BY key", "key", .arrays = LABELS},
+    [STORE_PROCESS] = {"MergeTree ORDER BY (key, version)",
+                       "key",
+                       {"version", "attempt"},
+                       .after = 1,
+                       .arrays = LABELS ", module_build_ids Array(String), module_paths"
+                                        " Array(String)"},
 };
+
+/* Of a site, called: call_site + 1, so that it is not negative. */
+static const char *column_name(enum store_table t, size_t i)
+{
+    const struct store_column *c = &store_columns[t].items[i];
+    return !i && clickhouse_tables[t].attempt ? "attempt"
+           : c->kind == STORE_PLACE           ? "called"
+                                              : c->name;
+}
+
+void clickhouse_put_columns(struct buffer *to, enum store_table t)
+{
+    const struct clickhouse_table *table = &clickhouse_tables[t];
+    for (size_t i = 0; i < store_columns[t].count; i++) {
+        for (size_t k = 0; i == table->after && k < 2 && table->own[k]; k++)
+            buffer_printf(to, ", %s UInt64", table->own[k]);
+        buffer_printf(to, "%s%s %s", i ? ", " : "", column_name(t, i),
+                      store_is_text(&store_columns[t].items[i]) ? "String" : "UInt64");
+    }
+    if (table->arrays)
+        buffer_append_text(to, table->arrays);
+}
+
+static void put_number(struct buffer *b, uint64_t v) { buffer_append(b, &v, sizeof v); }
+
+void clickhouse_append_row(struct buffer *to, enum store_table t, const void *row,
+                           const struct clickhouse_pending *of)
+{
+    const struct clickhouse_table *table = &clickhouse_tables[t];
+    for (size_t i = 0; i < store_columns[t].count; i++) {
+        const struct store_column *c = &store_columns[t].items[i];
+        size_t bytes;
+        if (table->own[0] && i == table->after)
+            put_number(to, t == STORE_PROCESS ? of->version : of->key);
+        if (table->own[1] && i == table->after)
+            put_number(to, t == STORE_PROCESS ? of->attempt : of->host);
+        if (store_is_text(c)) {
+            const char *text = store_text(c, row, &bytes);
+            clickhouse_put_bytes(to, text, bytes);
+        } else {
+            put_number(to, !i && table->attempt ? of->attempt
+                                                : store_number(c, row) + (c->kind == STORE_PLACE));
+        }
+    }
+}
 
 void clickhouse_put_length(struct buffer *b, uint64_t v)
 {
@@ -79,21 +109,15 @@ void clickhouse_put_bytes(struct buffer *b, const char *text, size_t bytes)
 
 /* ---- columns ---- */
 
-static size_t columns_of(enum table t)
-{
-    size_t n = 1;
-    for (const char *at = clickhouse_tables[t].columns; (at = strstr(at, ", ")); at += 2)
-        n++;
-    return n;
-}
-
 /* The rows at hand become a block of c->rows[t]. */
-static void end_block(struct clickhouse *c, enum table t)
+static void end_block(struct clickhouse *c, enum store_table t)
 {
     struct clickhouse_columns *k = &c->columns[t];
     struct buffer *to = &c->rows[t];
-    const char *name = clickhouse_tables[t].columns;
     const size_t count = k->count;
+    struct buffer columns = {0};
+    clickhouse_put_columns(&columns, t);
+    const char *name = buffer_text(&columns);
     clickhouse_put_length(to, count);
     clickhouse_put_length(to, k->rows);
     for (size_t i = 0; i < count; i++) {
@@ -105,14 +129,17 @@ static void end_block(struct clickhouse *c, enum table t)
         name += name_bytes + 1 + type_bytes + 2;
     }
     k->rows = 0;
+    to->failed |= columns.failed;
+    buffer_release(&columns);
 }
 
-int clickhouse_numbers(struct clickhouse *c, enum table t, const uint64_t *values,
-                       struct error *err)
+/* Adds a row of `count` numbers to a table that is sent column by column. */
+static int put_numbers(struct clickhouse *c, enum store_table t, const uint64_t *values,
+                       size_t count, struct error *err)
 {
     struct clickhouse_columns *k = &c->columns[t];
     if (!k->values) {
-        k->count = columns_of(t);
+        k->count = count;
         k->values = malloc(k->count * STRIDE * sizeof *k->values);
         if (!k->values)
             return error_memory(err);
@@ -128,7 +155,7 @@ int clickhouse_numbers(struct clickhouse *c, enum table t, const uint64_t *value
 
 /* ---- sending ---- */
 
-int clickhouse_flush(struct clickhouse *c, enum table t, struct error *err)
+int clickhouse_flush(struct clickhouse *c, enum store_table t, struct error *err)
 {
     char sql[64];
     struct buffer answer = {0};
@@ -138,7 +165,7 @@ int clickhouse_flush(struct clickhouse *c, enum table t, struct error *err)
         end_block(c, t);
     if (buffer_failed(&c->rows[t]))
         return error_memory(err);
-    snprintf(sql, sizeof sql, "INSERT INTO %s FORMAT %s", clickhouse_tables[t].name,
+    snprintf(sql, sizeof sql, "INSERT INTO %s FORMAT %s", store_columns[t].name,
              c->columns[t].values ? "Native" : "RowBinary");
     const int status =
         clickhouse_post(c, sql, c->rows[t].data, c->rows[t].size_bytes, &answer, err);
@@ -148,7 +175,7 @@ int clickhouse_flush(struct clickhouse *c, enum table t, struct error *err)
     return status;
 }
 
-int clickhouse_added(struct clickhouse *c, enum table t, struct error *err)
+int clickhouse_added(struct clickhouse *c, enum store_table t, struct error *err)
 {
     c->row_count[t]++;
     return c->row_count[t] < INSERT_ROWS && c->rows[t].size_bytes < INSERT_BYTES
@@ -156,9 +183,24 @@ int clickhouse_added(struct clickhouse *c, enum table t, struct error *err)
                : clickhouse_flush(c, t, err);
 }
 
+int clickhouse_put_row(struct clickhouse *c, enum store_table t, const void *row,
+                       const struct clickhouse_pending *of, struct error *err)
+{
+    if (!clickhouse_tables[t].by_column) {
+        clickhouse_append_row(&c->rows[t], t, row, of);
+        return clickhouse_added(c, t, err);
+    }
+    buffer_clear(&c->scratch);
+    clickhouse_append_row(&c->scratch, t, row, of);
+    if (buffer_failed(&c->scratch))
+        return error_memory(err);
+    return put_numbers(c, t, (const uint64_t *)(const void *)c->scratch.data,
+                       c->scratch.size_bytes / sizeof(uint64_t), err);
+}
+
 void clickhouse_forget_rows(struct clickhouse *c)
 {
-    for (int t = 0; t < TABLES; t++) {
+    for (int t = 0; t < SERVER_TABLES; t++) {
         buffer_clear(&c->rows[t]);
         c->columns[t].rows = 0;
         c->row_count[t] = 0;
@@ -167,8 +209,9 @@ void clickhouse_forget_rows(struct clickhouse *c)
 
 void clickhouse_release_rows(struct clickhouse *c)
 {
-    for (int t = 0; t < TABLES; t++) {
+    for (int t = 0; t < SERVER_TABLES; t++) {
         buffer_release(&c->rows[t]);
         free(c->columns[t].values);
     }
+    buffer_release(&c->scratch);
 }

@@ -5,16 +5,6 @@
 
 #include "fleet/clickhouse.h"
 
-int clickhouse_slice(struct fleet_store *s, int64_t process, const struct store_slice *i,
-                     struct error *err)
-{
-    struct clickhouse *c = clickhouse_of(s);
-    const struct clickhouse_pending *p = &c->pending[process];
-    uint64_t v[3 + STORE_SLICE_NUMBERS] = {p->attempt, i->start_ns, p->key, p->host};
-    memcpy(v + 4, &i->width_ns, sizeof *i - sizeof i->start_ns);
-    return clickhouse_numbers(c, T_SLICE, v, err);
-}
-
 char *clickhouse_span_sql(struct fleet_store *s, const struct fleet_selection *of)
 {
     struct buffer b = {0};

@@ -257,7 +257,7 @@ int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selectio
     struct changes c = {.question = q, .of = {old, now}};
     int status = 0;
     for (int side = 0; side < SIDES && !status; side++) {
-        status = store_totals(store, c.of[side], &c.totals[side], err);
+        status = store->engine->totals(store, c.of[side], &c.totals[side], err);
         if (!status && !c.totals[side].processes)
             status = q->growth ? error_set(err, ERROR_USAGE, "no process was recorded %s",
                                            side == OLD
@@ -268,7 +268,7 @@ int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selectio
                                            side == OLD ? "old" : "new");
     }
     if (!status)
-        status = store_held(store, old, now, q->by, add, &c, err);
+        status = store->engine->held(store, old, now, q->by, add, &c, err);
     if (!status) {
         compare(&c);
         if (c.count)
@@ -287,5 +287,5 @@ int fleet_diff_sql(FILE *out, struct fleet_store *store, const struct fleet_sele
                    const struct fleet_selection *now, const struct fleet_question *q,
                    struct error *err)
 {
-    return show_sql(out, store_held_sql(store, old, now, q->by), 0, err);
+    return show_sql(out, store->engine->held_sql(store, old, now, q->by), 0, err);
 }

@@ -94,9 +94,9 @@ int fleet_distribution(FILE *out, struct fleet_store *store, const struct fleet_
 {
     const uint64_t top = show_top(q, SHOW_SITES);
     struct asked a = {.q = q, .parts = {.top = top}, .sites = {.top = top}};
-    int status = store_totals(store, of, &a.totals, err);
+    int status = store->engine->totals(store, of, &a.totals, err);
     if (!status)
-        status = answers_ask(&a.parts, store, store_parts_sql(store, of, q->by, &q->group),
+        status = answers_ask(&a.parts, store, store->engine->parts_sql(store, of, q->by, &q->group),
                              SPREAD_NUMBERS, false, err);
     if (!status)
         status = answers_sites(&a.sites, store, of, q->by, false, a.totals.processes, err);
@@ -110,7 +110,8 @@ int fleet_distribution(FILE *out, struct fleet_store *store, const struct fleet_
 int fleet_distribution_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                            const struct fleet_question *q, struct error *err)
 {
-    const int status = show_sql(out, store_parts_sql(store, of, q->by, &q->group), 0, err);
-    return status ? status
-                  : show_sql(out, store_spread_sql(store, of, q->by, show_limit(q)), 0, err);
+    const int status = show_sql(out, store->engine->parts_sql(store, of, q->by, &q->group), 0, err);
+    return status
+               ? status
+               : show_sql(out, store->engine->spread_sql(store, of, q->by, show_limit(q)), 0, err);
 }

@@ -2,6 +2,10 @@
 
 #include <json-c/json.h>
 #include <stddef.h>
+#include <string.h>
+
+#include "fleet/hash.h"
+#include "frames/same.h"
 
 static json_object *field(json_object *o, const char *name)
 {
@@ -34,3 +38,12 @@ int frame_parse(const char *text, struct frame *f, struct error *err)
 }
 
 void frame_release(struct frame *f) { json_object_put(f->document); }
+
+uint64_t frame_path(uint64_t outer, const struct name_frame *f, bool own)
+{
+    const char *function = f->cut ? "cut" : f->known ? f->function : "?";
+    const char *module = own || !f->module ? "" : f->module;
+    uint64_t h = hash_mix(7, outer);
+    h = hash_bytes(h, function, f->known ? same_function(function) : strlen(function));
+    return hash_end(hash_bytes(h, module, same_module(module)));
+}

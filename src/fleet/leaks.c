@@ -83,7 +83,7 @@ int fleet_leaks(FILE *out, struct fleet_store *store, const struct fleet_selecti
 {
     struct store_totals totals;
     struct answers a = {.top = show_top(q, SHOW_SITES)};
-    int status = store_totals(store, of, &totals, err);
+    int status = store->engine->totals(store, of, &totals, err);
     if (!status)
         status = answers_sites(&a, store, of, BY_END, true, totals.processes, err);
     if (!status)
@@ -95,5 +95,5 @@ int fleet_leaks(FILE *out, struct fleet_store *store, const struct fleet_selecti
 int fleet_leaks_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                     const struct fleet_question *q, struct error *err)
 {
-    return show_sql(out, store_leaks_sql(store, of, show_limit(q)), 0, err);
+    return show_sql(out, store->engine->leaks_sql(store, of, show_limit(q)), 0, err);
 }

@@ -8,12 +8,12 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/strings.h"
+#include "fleet/frame.h"
 #include "fleet/hash.h"
 #include "fleet/lives.h"
 #include "fleet/store.h"
 #include "fleet/times.h"
 #include "frames/names.h"
-#include "frames/same.h"
 #include "frames/select.h"
 #include "model/replay.h"
 
@@ -40,8 +40,13 @@ struct load {
     uint32_t *path;         /* [image->stacks + 1] scratch */
     char **build_id;        /* [image->module_count] digits */
     struct strings locations;
-    int64_t process;
+    uint64_t process; /* what its rows name it by */
 };
+
+static int put_row(const struct load *l, enum store_table table, const void *row, struct error *err)
+{
+    return l->store->engine->put(l->store, table, row, err);
+}
 
 static const char *program(const struct trace_image *m)
 {
@@ -119,6 +124,25 @@ static int read_build_ids(struct load *l, struct error *err)
 
 static uint64_t limit_of(uint64_t bytes) { return bytes < STORE_NO_LIMIT ? bytes : STORE_NO_LIMIT; }
 
+/* What belongs to the row of the process. */
+static int put_parts(struct load *l, struct error *err)
+{
+    const struct trace_image *m = l->image;
+    int status = 0;
+    for (size_t i = 0; i < l->options->label_count && !status; i++)
+        status =
+            put_row(l, STORE_LABEL, &(struct store_label){l->process, l->options->labels[i]}, err);
+    for (uint32_t i = 0; i < m->module_count && !status; i++)
+        status =
+            put_row(l, STORE_MODULE,
+                    &(struct store_module){l->build_id[i], m->modules[i].path, l->process}, err);
+    for (size_t i = 0; i < l->times.count && !status; i++) {
+        l->times.slices[i].process = l->process;
+        status = put_row(l, STORE_SLICE, &l->times.slices[i], err);
+    }
+    return status;
+}
+
 static int put_process(struct load *l, struct error *err)
 {
     const struct trace_image *m = l->image;
@@ -153,8 +177,9 @@ static int put_process(struct load *l, struct error *err)
         .requested_bytes = t->requested_bytes,
         .peak_time_ns = t->peak_time_ns > m->start_ns ? t->peak_time_ns - m->start_ns : 0,
         .stacks = model_distinct_stacks(l->model),
-        .limits = {limit_of(l->info->limits.memory), limit_of(l->info->limits.address),
-                   limit_of(l->info->limits.data)},
+        .memory_limit_bytes = limit_of(l->info->limits.memory),
+        .address_space_limit_bytes = limit_of(l->info->limits.address),
+        .data_limit_bytes = limit_of(l->info->limits.data),
         .slice_ns = l->times.slices->width_ns,
         .figures = {.calls = t->allocations,
                     .allocated_bytes = t->requested_bytes,
@@ -164,16 +189,10 @@ static int put_process(struct load *l, struct error *err)
                     .end_blocks = t->live_blocks,
                     .temporary = t->temporary,
                     .byte_seconds = times_byte_seconds(&l->times)}};
-    int status =
-        buffer_failed(&command) ? error_memory(err) : store_process(l->store, &p, &l->process, err);
+    int status = buffer_failed(&command) ? error_memory(err) : put_row(l, STORE_PROCESS, &p, err);
+    l->process = l->store->last;
     buffer_release(&command);
-    for (size_t i = 0; i < l->options->label_count && !status; i++)
-        status = store_label(l->store, l->process, &l->options->labels[i], err);
-    for (uint32_t i = 0; i < m->module_count && !status; i++)
-        status = store_module(l->store, l->process, l->build_id[i], m->modules[i].path, err);
-    for (size_t i = 0; i < l->times.count && !status; i++)
-        status = store_slice(l->store, l->process, &l->times.slices[i], err);
-    return status;
+    return status ? status : put_parts(l, err);
 }
 
 /* ---- what people read ---- */
@@ -187,7 +206,7 @@ static int put_frame(struct load *l, uint32_t id, struct buffer *json, struct er
     if (buffer_failed(json))
         return error_memory(err);
     l->frame[id] = hash_end(hash_bytes(3, json->data, json->size_bytes));
-    return store_frame(l->store, &(struct store_frame){l->frame[id], buffer_text(json)}, err);
+    return put_row(l, STORE_FRAME, &(struct store_frame){l->frame[id], buffer_text(json)}, err);
 }
 
 static uint64_t site_id(const struct load *l, uint32_t tip)
@@ -198,15 +217,10 @@ static uint64_t site_id(const struct load *l, uint32_t tip)
     return hash_end(hash_mix(hash_mix(4, outer), l->frame[l->sites.frame[tip]]));
 }
 
-/* Identity across builds: functions and modules, without lines. */
 static uint64_t path_id(const struct load *l, uint32_t tip)
 {
     const struct name_frame *f = names_frame(l->names, l->sites.frame[tip]);
-    const char *function = f->cut ? "cut" : f->known ? f->function : "?";
-    const char *module = f->own || !f->module ? "" : f->module;
-    uint64_t h = hash_mix(7, l->site[l->sites.parent[tip]].path);
-    h = hash_bytes(h, function, f->known ? same_function(function) : strlen(function));
-    return hash_end(hash_bytes(h, module, same_module(module)));
+    return frame_path(l->site[l->sites.parent[tip]].path, f, f->own);
 }
 
 static int put_site(struct load *l, uint32_t tip, const struct site_node *here, int64_t call_site,
@@ -217,7 +231,7 @@ static int put_site(struct load *l, uint32_t tip, const struct site_node *here, 
                                     .frame = l->frame[l->sites.frame[tip]],
                                     .path = here->path,
                                     .call_site = call_site};
-    return store_site(l->store, &site, err);
+    return put_row(l, STORE_SITE, &site, err);
 }
 
 /* Where the call site is of each stack that ends at a frame, by frame; -1 where none ends. */
@@ -298,11 +312,11 @@ static int put_node(struct load *l, uint32_t node, uint64_t site, uint64_t named
     bool fresh;
     if (!strings_id(&l->locations, &at.id, sizeof at.id, &fresh))
         return error_memory(err);
-    if (fresh && store_location(l->store, &at, err))
+    if (fresh && put_row(l, STORE_LOCATION, &at, err))
         return -1;
     l->stack[node] = hash_end(hash_mix(hash_mix(6, outer), at.id));
-    return store_stack(l->store, &(struct store_stack){l->stack[node], outer, at.id, site, named},
-                       err);
+    return put_row(l, STORE_STACK, &(struct store_stack){l->stack[node], outer, at.id, site, named},
+                   err);
 }
 
 /* The node and its callers, as far as they are not there yet. */
@@ -321,8 +335,8 @@ static int put_stack(struct load *l, uint32_t stack, struct error *err)
         done |= last;
     }
     return done ? 0
-                : store_stack(l->store, &(struct store_stack){l->stack[stack], 0, 0, site, named},
-                              err);
+                : put_row(l, STORE_STACK, &(struct store_stack){l->stack[stack], 0, 0, site, named},
+                          err);
 }
 
 static int put_figures(struct load *l, struct error *err)
@@ -337,12 +351,19 @@ static int put_figures(struct load *l, struct error *err)
         const uint64_t byte_seconds = (uint64_t)l->times.byte_ns[i];
         if (!s->calls && !s->peak_blocks && !s->live_blocks && !s->temporary && !byte_seconds)
             continue;
-        const struct store_figures f = {
-#define FIGURE(member, of, key) .member = s->of,
-            SITE_FIGURES(FIGURE)
-#undef FIGURE
-                .byte_seconds = byte_seconds};
-        if (put_stack(l, i, err) || store_figures(l->store, l->process, l->stack[i], &f, err))
+        if (put_stack(l, i, err))
+            return -1;
+        const struct store_figure row = {l->process,
+                                         l->stack[i],
+                                         {.calls = s->calls,
+                                          .allocated_bytes = s->allocated_bytes,
+                                          .peak_bytes = s->peak_bytes,
+                                          .peak_blocks = s->peak_blocks,
+                                          .end_bytes = s->live_bytes,
+                                          .end_blocks = s->live_blocks,
+                                          .temporary = s->temporary,
+                                          .byte_seconds = byte_seconds}};
+        if (put_row(l, STORE_FIGURE, &row, err))
             return -1;
     }
     return 0;
@@ -356,6 +377,7 @@ static int put_block(void *arg, const struct lives_block *b, struct error *err)
     if (b->stack <= m->stacks && b->stack && !l->stack[b->stack] && put_stack(l, b->stack, err))
         return -1;
     const struct store_block row = {
+        .process = l->process,
         .number = b->number,
         .stack = b->stack <= m->stacks ? l->stack[b->stack] : 0,
         .size_bytes = b->size_bytes,
@@ -365,7 +387,7 @@ static int put_block(void *arg, const struct lives_block *b, struct error *err)
         .allocated_ns = start + b->allocated_ns,
         .freed_ns = b->freed ? start + b->freed_ns : 0,
         .temporary = b->temporary};
-    return store_block(l->store, l->process, &row, err);
+    return put_row(l, STORE_BLOCK, &row, err);
 }
 
 static int put_blocks(struct load *l, struct trace *t, uint32_t index, struct error *err)
@@ -424,7 +446,7 @@ static int load_image(struct load *l, struct trace *t, uint32_t index, struct sy
 static int plan(struct load *l, bool *present, bool *replaces, struct error *err)
 {
     struct store_found found;
-    if (store_find(l->store, process_key(l), &found, err))
+    if (l->store->engine->find(l->store, STORE_PROCESS, process_key(l), &found, err))
         return -1;
     /* a load without blocks leaves those that are there */
     *present =
@@ -456,7 +478,7 @@ static int load_all(struct fleet_store *store, struct trace *t, struct symbols *
         if (status || present || dry)
             continue;
         if (replaces)
-            status = store_remove(store, process_key(&l), err);
+            status = store->engine->remove(store, process_key(&l), err);
         if (!status)
             status = load_image(&l, t, i, symbols, err);
         release(&l);
@@ -474,12 +496,12 @@ int fleet_load(struct fleet_store *store, struct trace *t, struct symbols *symbo
         return -1;
     if (!loaded->added && !loaded->replaced)
         return 0;
-    if (store_begin(store, err))
+    if (store->engine->begin(store, err))
         return -1;
     int status = load_all(store, t, symbols, options, false, loaded, err);
     if (!status)
-        status = store_commit(store, err);
+        status = store->engine->commit(store, err);
     if (status)
-        store_rollback(store);
+        store->engine->rollback(store);
     return status;
 }

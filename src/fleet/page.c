@@ -50,7 +50,7 @@ static int write_part(struct json *j, struct fleet_store *store, const struct fl
                       enum metric by, const struct fleet_group *group, struct error *err)
 {
     struct answers parts = {.top = PARTS};
-    const int status = answers_ask(&parts, store, store_parts_sql(store, of, by, group),
+    const int status = answers_ask(&parts, store, store->engine->parts_sql(store, of, by, group),
                                    SPREAD_NUMBERS, false, err);
     json_open_object(j, NULL);
     json_text(j, "by", show_metric(by));

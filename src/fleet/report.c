@@ -33,14 +33,9 @@ static int keep(void *arg, const struct store_row *r, struct error *err)
 
 static void write_figures(struct json *j, const struct store_figures *f)
 {
-    json_number(j, "calls", f->calls);
-    json_number(j, "allocated_bytes", f->allocated_bytes);
-    json_number(j, "peak_bytes", f->peak_bytes);
-    json_number(j, "peak_blocks", f->peak_blocks);
-    json_number(j, "end_live_bytes", f->end_bytes);
-    json_number(j, "end_live_blocks", f->end_blocks);
-    json_number(j, "temporary", f->temporary);
-    json_number(j, "byte_seconds", f->byte_seconds);
+#define FIGURE(member, key) json_number(j, key, f->member);
+    STORE_FIGURE_LIST(FIGURE)
+#undef FIGURE
 }
 
 static int write_site(struct json *j, struct fleet_store *store, const struct store_row *r,
@@ -161,9 +156,9 @@ int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_select
 {
     struct store_totals totals;
     struct rows rows = {.top = show_top(q, SHOW_SITES)};
-    int status = store_totals(store, of, &totals, err);
+    int status = store->engine->totals(store, of, &totals, err);
     if (!status)
-        status = store_sites(store, of, q->by, keep, &rows, err);
+        status = store->engine->sites(store, of, q->by, keep, &rows, err);
     if (!status)
         status = prepare(store, &rows, err);
     if (!status)
@@ -176,5 +171,5 @@ int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_select
 int fleet_report_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                      const struct fleet_question *q, struct error *err)
 {
-    return show_sql(out, store_sites_sql(store, of, q->by), show_limit(q), err);
+    return show_sql(out, store->engine->sites_sql(store, of, q->by), show_limit(q), err);
 }

@@ -89,7 +89,7 @@ int show_frames(struct json *j, struct fleet_store *store, uint64_t site, struct
 {
     uint64_t call_site;
     struct frames frames = {0};
-    int status = store_frames(store, site, &call_site, add_frame, &frames, err);
+    int status = store->engine->frames(store, site, &call_site, add_frame, &frames, err);
     const char *text = buffer_text(&frames.text);
     /* A deep stack is shown by its two ends; the outer one begins no further out than the call
      * site. */
@@ -166,7 +166,7 @@ int show_call_site(struct fleet_store *store, uint64_t site, struct buffer *line
 {
     uint64_t call_site;
     struct frames frames = {0};
-    int status = store_frames(store, site, &call_site, add_frame, &frames, err);
+    int status = store->engine->frames(store, site, &call_site, add_frame, &frames, err);
     const char *text = buffer_text(&frames.text);
     for (uint64_t i = 0; i < call_site && i + 1 < frames.count; i++)
         text += strlen(text) + 1;

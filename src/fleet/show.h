@@ -30,7 +30,7 @@ void show_sites_end(struct json *j, uint64_t total, uint64_t shown, const struct
 /* The same, and ends the document. */
 void show_end(struct json *j, uint64_t total, uint64_t shown, const struct error *why);
 
-/* processes, sum, and the values by rank of a row of store_spread_sql or store_parts_sql. */
+/* processes, sum, and the values by rank of a row of spread_sql or parts_sql. */
 void show_spread(struct json *j, const uint64_t *numbers);
 
 /* Appends "function  file:line" of the call site. */

@@ -20,100 +20,100 @@
 #define VERSION     3
 #define PATIENCE_MS 600000 /* how long to wait for another loader */
 
-/* peak_bytes of a process is its peak; of a figure what its stack held at that moment. */
-#define NEW_FIGURE(member, of, key) " " #member " INTEGER NOT NULL,"
-#define NEW_FIGURES                 STORE_FIGURES_OF(NEW_FIGURE)
-#define AND_FIGURE(member, of, key) ", " #member
-#define AND_FIGURES                 STORE_FIGURES_OF(AND_FIGURE)
+/* How the embedded store keeps the rows of a table. */
+static const struct {
+    const char *primary;  /* NULL: the first column is the key, or numbered */
+    const char *is_there; /* what an insert does then; NULL: it is an error */
+    bool adds;            /* the counts to those that are there */
+    bool numbered;        /* rows have a number, by which others refer to them */
+} tables[STORE_TABLES] = {
+    [STORE_LOCATION] = {.is_there = " ON CONFLICT DO NOTHING"},
+    [STORE_FRAME] = {.is_there = " ON CONFLICT DO NOTHING"},
+    [STORE_SITE] = {.is_there = " ON CONFLICT DO UPDATE SET call_site = excluded.call_site"
+                                " WHERE call_site < 0 AND excluded.call_site >= 0"},
+    [STORE_STACK] = {.is_there = " ON CONFLICT DO UPDATE SET site = excluded.site,"
+                                 " named = excluded.named"
+                                 " WHERE excluded.site != 0 AND (site = 0 OR"
+                                 " excluded.named > named)"},
+    [STORE_FIGURE] = {.primary = "process, stack", .adds = true},
+    [STORE_SLICE] = {.primary = "process, start_ns"},
+    [STORE_BLOCK] = {.primary = "process, number"},
+    [STORE_WATCHED_SITE] = {.primary = "report, place"},
+    [STORE_PROCESS] = {.numbered = true},
+    [STORE_WATCHED] = {.numbered = true},
+    [STORE_LABEL] = {"process, key", " ON CONFLICT DO UPDATE SET value = excluded.value"},
+    [STORE_WATCHED_LABEL] = {"report, key", " ON CONFLICT DO UPDATE SET value = excluded.value"}};
 
-static const char schema[] =
-    "CREATE TABLE process(id INTEGER PRIMARY KEY, key INTEGER NOT NULL UNIQUE,"
-    " content INTEGER NOT NULL, host TEXT NOT NULL, service TEXT NOT NULL, build_id TEXT NOT NULL,"
-    " exe TEXT NOT NULL, allocator TEXT NOT NULL, command TEXT NOT NULL, pid INTEGER NOT NULL,"
-    " ppid INTEGER NOT NULL, start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL,"
-    " complete INTEGER NOT NULL, events INTEGER NOT NULL, lost_events INTEGER NOT NULL,"
-    " requested_bytes INTEGER NOT NULL, peak_time_ns INTEGER NOT NULL, stacks INTEGER NOT "
-    "NULL," NEW_FIGURES " slice_ns INTEGER NOT NULL,"
-    " memory_limit_bytes INTEGER NOT NULL, address_space_limit_bytes INTEGER NOT NULL,"
-    " data_limit_bytes INTEGER NOT NULL);"
-    "CREATE INDEX process_by_start ON process(start_ns);"
-    "CREATE TABLE label(process INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
-    " PRIMARY KEY(process, key)) WITHOUT ROWID;"
+/* Modules are in a table of their own, to which processes refer. */
+static const char further_schema[] =
     "CREATE TABLE module(id INTEGER PRIMARY KEY, build_id TEXT NOT NULL, path TEXT NOT NULL,"
     " UNIQUE(build_id, path));"
     "CREATE TABLE process_module(process INTEGER NOT NULL, module INTEGER NOT NULL,"
     " PRIMARY KEY(process, module)) WITHOUT ROWID;"
-    "CREATE TABLE location(id INTEGER PRIMARY KEY, build_id TEXT NOT NULL, module TEXT NOT NULL,"
-    " offset INTEGER NOT NULL, flags INTEGER NOT NULL);"
-    "CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, location INTEGER NOT NULL,"
-    " site INTEGER NOT NULL, named INTEGER NOT NULL);"
-    "CREATE TABLE frame(id INTEGER PRIMARY KEY, json TEXT NOT NULL);"
-    "CREATE TABLE site(id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, frame INTEGER NOT NULL,"
-    " path INTEGER NOT NULL, call_site INTEGER NOT NULL);"
-    "CREATE TABLE figure(process INTEGER NOT NULL, stack INTEGER NOT NULL," NEW_FIGURES
-    " PRIMARY KEY(process, stack)) WITHOUT ROWID;"
-    "CREATE TABLE slice(process INTEGER NOT NULL, start_ns INTEGER NOT NULL,"
-    " width_ns INTEGER NOT NULL, last INTEGER NOT NULL, calls INTEGER NOT NULL,"
-    " allocated_bytes INTEGER NOT NULL, live_bytes INTEGER NOT NULL, peak_bytes INTEGER NOT NULL,"
-    " PRIMARY KEY(process, start_ns)) WITHOUT ROWID;"
-    "CREATE TABLE block(process INTEGER NOT NULL, number INTEGER NOT NULL, stack INTEGER NOT NULL,"
-    " size_bytes INTEGER NOT NULL, address INTEGER NOT NULL, thread INTEGER NOT NULL,"
-    " freed_by INTEGER NOT NULL, allocated_ns INTEGER NOT NULL, freed_ns INTEGER NOT NULL,"
-    " temporary INTEGER NOT NULL, PRIMARY KEY(process, number)) WITHOUT ROWID;"
-    "CREATE TABLE watched(id INTEGER PRIMARY KEY, key INTEGER NOT NULL UNIQUE,"
-    " process INTEGER NOT NULL, host TEXT NOT NULL, service TEXT NOT NULL, exe TEXT NOT NULL,"
-    " command TEXT NOT NULL, kind TEXT NOT NULL, process_end TEXT NOT NULL, pid INTEGER NOT NULL,"
-    " start_ns INTEGER NOT NULL, time_ns INTEGER NOT NULL, period INTEGER NOT NULL,"
-    " dropped INTEGER NOT NULL, sites INTEGER NOT NULL, bytes INTEGER NOT NULL,"
-    " low INTEGER NOT NULL, high INTEGER NOT NULL, blocks INTEGER NOT NULL,"
-    " samples INTEGER NOT NULL, sampled_bytes INTEGER NOT NULL);"
-    "CREATE INDEX watched_by_time ON watched(kind, time_ns);"
-    "CREATE TABLE watched_label(report INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
-    " PRIMARY KEY(report, key)) WITHOUT ROWID;"
-    "CREATE TABLE watched_site(report INTEGER NOT NULL, place INTEGER NOT NULL,"
-    " site INTEGER NOT NULL, bytes INTEGER NOT NULL, low INTEGER NOT NULL, high INTEGER NOT NULL,"
-    " blocks INTEGER NOT NULL, samples INTEGER NOT NULL, sampled_bytes INTEGER NOT NULL,"
-    " oldest_ns INTEGER NOT NULL, allocated_bytes INTEGER NOT NULL, freed_bytes INTEGER NOT NULL,"
-    " PRIMARY KEY(report, place)) WITHOUT ROWID;";
+    "CREATE INDEX process_by_start ON process(start_ns);"
+    "CREATE INDEX watched_by_time ON watched(kind, time_ns);";
 
-#define STACK_IS_THERE                                                                             \
-    " ON CONFLICT DO UPDATE SET site = excluded.site, named = excluded.named"                      \
-    " WHERE excluded.site != 0 AND (site = 0 OR excluded.named > named)"
-#define SITE_IS_THERE                                                                              \
-    " ON CONFLICT DO UPDATE SET call_site = excluded.call_site"                                    \
-    " WHERE call_site < 0 AND excluded.call_site >= 0"
+static void put_table(struct buffer *to, enum store_table t)
+{
+    const struct store_columns *c = &store_columns[t];
+    buffer_printf(to, "CREATE TABLE %s(%s", c->name,
+                  tables[t].numbered ? "id INTEGER PRIMARY KEY, " : "");
+    for (size_t i = 0; i < c->count; i++)
+        buffer_printf(to, "%s%s %s%s", i ? ", " : "", c->items[i].name,
+                      store_is_text(&c->items[i]) ? "TEXT" : "INTEGER",
+                      i || tables[t].primary ? " NOT NULL"
+                      : tables[t].numbered   ? " NOT NULL UNIQUE"
+                                             : " PRIMARY KEY");
+    if (tables[t].primary)
+        buffer_printf(to, ", PRIMARY KEY(%s)) WITHOUT ROWID;", tables[t].primary);
+    else
+        buffer_append_text(to, ");");
+}
+
+static void put_schema(struct buffer *to)
+{
+    for (int t = 0; t < STORE_TABLES; t++)
+        if (t != STORE_MODULE)
+            put_table(to, (enum store_table)t);
+    buffer_append_text(to, further_schema);
+}
+
+/* The statement that inserts so many rows. */
+static void put_insert(struct buffer *to, enum store_table t, unsigned rows)
+{
+    const struct store_columns *c = &store_columns[t];
+    buffer_printf(to, "INSERT INTO %s VALUES", c->name);
+    for (unsigned row = 0; row < rows; row++) {
+        buffer_printf(to, "%s(%s", row ? "," : "", tables[t].numbered ? "NULL," : "");
+        for (size_t i = 0; i < c->count; i++)
+            buffer_append_text(to, i ? ",?" : "?");
+        buffer_append_char(to, ')');
+    }
+    if (tables[t].is_there)
+        buffer_append_text(to, tables[t].is_there);
+    bool first = true;
+    for (size_t i = 0; tables[t].adds && i < c->count; i++) {
+        const char *name = c->items[i].name;
+        if (c->items[i].kind != STORE_COUNT)
+            continue;
+        buffer_printf(to, "%s %s = %s + excluded.%s", first ? " ON CONFLICT DO UPDATE SET" : ",",
+                      name, name, name);
+        first = false;
+    }
+}
+
+#define AND_FIGURE(member, key) ", " #member
 
 static const char *const texts[STATEMENTS] = {
     "SELECT content, events FROM process WHERE key = ?1",
-    "INSERT INTO process "
-    "VALUES(NULL,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,"
-    "?19,?20,?21,?22,?23,?24,?25,?26,?27,?28,?29,?30)",
-    "INSERT INTO label VALUES(?1,?2,?3) ON CONFLICT DO UPDATE SET value = excluded.value",
+    "SELECT 0, 0 FROM watched WHERE key = ?1",
     "INSERT OR IGNORE INTO module(build_id, path) VALUES(?1,?2)",
     "INSERT OR IGNORE INTO process_module SELECT ?3, id FROM module WHERE build_id = ?1 AND path = "
     "?2",
-    "INSERT OR IGNORE INTO location VALUES(?1,?2,?3,?4,?5)",
-    "INSERT INTO stack VALUES(?1,?2,?3,?4,?5)" STACK_IS_THERE,
-    "INSERT OR IGNORE INTO frame VALUES(?1,?2)",
-    "INSERT INTO site VALUES(?1,?2,?3,?4,?5)" SITE_IS_THERE,
-    "INSERT INTO figure VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) ON CONFLICT DO UPDATE SET"
-    " calls = calls + excluded.calls, allocated_bytes = allocated_bytes + excluded.allocated_bytes,"
-    " peak_bytes = peak_bytes + excluded.peak_bytes,"
-    " peak_blocks = peak_blocks + excluded.peak_blocks,"
-    " end_bytes = end_bytes + excluded.end_bytes, end_blocks = end_blocks + excluded.end_blocks,"
-    " temporary = temporary + excluded.temporary,"
-    " byte_seconds = byte_seconds + excluded.byte_seconds",
-    "INSERT INTO slice VALUES(?1,?2,?3,?4,?5,?6,?7,?8)",
     "SELECT site.parent, site.call_site, frame.json FROM site JOIN frame ON frame.id = site.frame"
     " WHERE site.id = ?1",
     "SELECT site FROM stack WHERE id = ?1",
-    "SELECT mallow_visit(stack" AND_FIGURES ") FROM figure WHERE process = ?1",
-    "INSERT INTO block VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)",
-    "SELECT 1 FROM watched WHERE key = ?1",
-    "INSERT INTO watched VALUES(NULL,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,"
-    "?18,?19,?20)",
-    "INSERT INTO watched_label VALUES(?1,?2,?3) ON CONFLICT DO UPDATE SET value = excluded.value",
-    "INSERT INTO watched_site VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
+    "SELECT mallow_visit(stack" STORE_FIGURE_LIST(AND_FIGURE) ") FROM figure WHERE process = ?1",
 };
 
 static const struct store_engine engine;
@@ -153,11 +153,6 @@ void sqlite_number(sqlite3_stmt *k, int column, uint64_t v)
     sqlite3_bind_int64(k, column, (sqlite3_int64)v);
 }
 
-void sqlite_text(sqlite3_stmt *k, int column, const char *v)
-{
-    sqlite3_bind_text(k, column, v ? v : "", -1, SQLITE_STATIC);
-}
-
 int sqlite_done(struct fleet_store *s, sqlite3_stmt *k, struct error *err)
 {
     const int status = sqlite3_step(k) == SQLITE_DONE ? 0 : sqlite_complain(s, "write to", err);
@@ -171,6 +166,8 @@ static void do_close(struct fleet_store *s)
 {
     for (int i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(sqlite_of(s)->statement[i]);
+    for (int t = 0; t < STORE_TABLES; t++)
+        sqlite3_finalize(sqlite_of(s)->put[t]);
     for (int i = 0; i < BATCHES; i++)
         sqlite3_finalize(sqlite_of(s)->batch[i].all);
     sqlite3_close(sqlite_of(s)->db);
@@ -217,9 +214,11 @@ static bool same_schema(sqlite3 *db, sqlite3 *model)
 static int check_schema(struct fleet_store *s, struct error *err)
 {
     sqlite3 *model = NULL;
+    struct buffer schema = {0};
     int status = 0;
-    if (sqlite3_open(":memory:", &model) != SQLITE_OK ||
-        sqlite3_exec(model, schema, NULL, NULL, NULL) != SQLITE_OK)
+    put_schema(&schema);
+    if (buffer_failed(&schema) || sqlite3_open(":memory:", &model) != SQLITE_OK ||
+        sqlite3_exec(model, buffer_text(&schema), NULL, NULL, NULL) != SQLITE_OK)
         status = error_memory(err);
     else if (!same_schema(sqlite_of(s)->db, model))
         status = error_set(err, ERROR_FORMAT,
@@ -227,6 +226,7 @@ static int check_schema(struct fleet_store *s, struct error *err)
                            "not those of a store",
                            s->where);
     sqlite3_close(model);
+    buffer_release(&schema);
     return status;
 }
 
@@ -316,12 +316,13 @@ struct fleet_store *sqlite_open(const char *where, struct error *err)
 static int fill(struct fleet_store *s, struct error *err)
 {
     struct buffer sql = {0};
-    buffer_printf(
-        &sql,
-        "PRAGMA page_size = 8192; BEGIN EXCLUSIVE; PRAGMA application_id = %d;"
-        " PRAGMA user_version = %d; %s"
-        " INSERT INTO stack VALUES(0,0,0,0,0); INSERT INTO site VALUES(0,0,0,0,-1); COMMIT;",
-        APPLICATION, VERSION, schema);
+    buffer_printf(&sql,
+                  "PRAGMA page_size = 8192; BEGIN EXCLUSIVE; PRAGMA application_id = %d;"
+                  " PRAGMA user_version = %d; ",
+                  APPLICATION, VERSION);
+    put_schema(&sql);
+    buffer_append_text(&sql, " INSERT INTO stack VALUES(0,0,0,0,0);"
+                             " INSERT INTO site VALUES(0,0,0,0,-1); COMMIT;");
     const int status =
         buffer_failed(&sql) ? error_memory(err) : run_sql(s, buffer_text(&sql), "make", err);
     buffer_release(&sql);
@@ -363,11 +364,7 @@ int sqlite_create(const char *where, bool *existed, struct error *err)
 
 /* ---- writing ---- */
 
-static const struct {
-    enum statement one; /* for one row */
-    const char *insert, *is_there;
-} batches[BATCHES] = {[BATCH_STACKS] = {PUT_STACK, "INSERT INTO stack VALUES", STACK_IS_THERE},
-                      [BATCH_SITES] = {PUT_SITE, "INSERT INTO site VALUES", SITE_IS_THERE}};
+static const enum store_table batched[BATCHES] = {STORE_STACK, STORE_SITE};
 
 static void forget_batches(struct fleet_store *s)
 {
@@ -375,55 +372,99 @@ static void forget_batches(struct fleet_store *s)
         sqlite_of(s)->batch[i].rows = 0;
 }
 
-/* The statement for a whole batch. */
-static sqlite3_stmt *prepare_batch(struct fleet_store *s, int which, struct error *err)
+/* *k: the statement for so many rows, prepared once. */
+static sqlite3_stmt *prepare_insert(struct fleet_store *s, sqlite3_stmt **k, enum store_table t,
+                                    unsigned rows, struct error *err)
 {
-    struct sqlite_batch *b = &sqlite_of(s)->batch[which];
-    if (b->all)
-        return b->all;
-    sqlite3_str *sql = sqlite3_str_new(sqlite_of(s)->db);
-    sqlite3_str_appendall(sql, batches[which].insert);
-    for (int i = 0; i < BATCH_ROWS; i++)
-        sqlite3_str_appendall(sql, i ? ",(?,?,?,?,?)" : "(?,?,?,?,?)");
-    sqlite3_str_appendall(sql, batches[which].is_there);
-    char *text = sqlite3_str_finish(sql);
-    if (!text)
+    struct buffer sql = {0};
+    if (*k)
+        return *k;
+    put_insert(&sql, t, rows);
+    if (buffer_failed(&sql))
         error_memory(err);
-    else if (sqlite3_prepare_v3(sqlite_of(s)->db, text, -1, SQLITE_PREPARE_PERSISTENT, &b->all,
-                                NULL) != SQLITE_OK)
+    else if (sqlite3_prepare_v3(sqlite_of(s)->db, buffer_text(&sql), -1, SQLITE_PREPARE_PERSISTENT,
+                                k, NULL) != SQLITE_OK)
         sqlite_complain(s, "use", err);
-    sqlite3_free(text);
-    return b->all;
-}
-
-static void bind_rows(sqlite3_stmt *k, const uint64_t (*rows)[BATCH_COLUMNS], unsigned count)
-{
-    for (unsigned i = 0; i < count * BATCH_COLUMNS; i++)
-        sqlite_number(k, (int)i + 1, rows[i / BATCH_COLUMNS][i % BATCH_COLUMNS]);
+    buffer_release(&sql);
+    return *k;
 }
 
 /* A batch as one statement, the rows of less than one each for itself. */
 static int flush_batch(struct fleet_store *s, int which, struct error *err)
 {
     struct sqlite_batch *b = &sqlite_of(s)->batch[which];
-    const bool whole = b->rows == BATCH_ROWS;
-    sqlite3_stmt *k =
-        whole ? prepare_batch(s, which, err) : sqlite_prepared(s, batches[which].one, err);
+    const enum store_table t = batched[which];
+    const unsigned step = b->rows == BATCH_ROWS ? BATCH_ROWS : 1;
+    sqlite3_stmt *k = prepare_insert(s, step == 1 ? &sqlite_of(s)->put[t] : &b->all, t, step, err);
     int status = k ? 0 : -1;
-    for (unsigned at = 0; at < b->rows && !status; at += whole ? BATCH_ROWS : 1) {
-        bind_rows(k, (const uint64_t(*)[BATCH_COLUMNS])b->values + at, whole ? BATCH_ROWS : 1);
+    for (unsigned at = 0; at < b->rows && !status; at += step) {
+        for (unsigned i = 0; i < step * BATCH_COLUMNS; i++)
+            sqlite_number(k, (int)i + 1, b->values[at + i / BATCH_COLUMNS][i % BATCH_COLUMNS]);
         status = sqlite_done(s, k, err);
     }
     b->rows = 0;
     return status;
 }
 
-static int add_to_batch(struct fleet_store *s, int which, const uint64_t row[BATCH_COLUMNS],
-                        struct error *err)
+static int add_to_batch(struct fleet_store *s, int which, const void *row, struct error *err)
 {
     struct sqlite_batch *b = &sqlite_of(s)->batch[which];
-    memcpy(b->values[b->rows++], row, sizeof *b->values);
-    return b->rows < BATCH_ROWS ? 0 : flush_batch(s, which, err);
+    for (unsigned i = 0; i < BATCH_COLUMNS; i++)
+        b->values[b->rows][i] = store_number(&store_columns[batched[which]].items[i], row);
+    return ++b->rows < BATCH_ROWS ? 0 : flush_batch(s, which, err);
+}
+
+/* The largest number that the file can hold is INT64_MAX; identities use all bits. */
+static int bind_row(sqlite3_stmt *k, enum store_table t, const void *row, struct error *err)
+{
+    for (size_t i = 0; i < store_columns[t].count; i++) {
+        const struct store_column *c = &store_columns[t].items[i];
+        size_t bytes;
+        if (store_is_text(c)) {
+            const char *text = store_text(c, row, &bytes);
+            sqlite3_bind_text(k, (int)i + 1, text, (int)bytes, SQLITE_STATIC);
+            continue;
+        }
+        const uint64_t v = store_number(c, row);
+        if (c->kind == STORE_COUNT && v >> 63)
+            return error_set(err, ERROR_UNSUPPORTED,
+                             "a figure is larger than a store can hold (2^63)");
+        sqlite_number(k, (int)i + 1, v);
+    }
+    return 0;
+}
+
+static int put_row(struct fleet_store *s, sqlite3_stmt *k, enum store_table t, const void *row,
+                   struct error *err)
+{
+    return !k || bind_row(k, t, row, err) ? -1 : sqlite_done(s, k, err);
+}
+
+/* The module, unless it is there, and that the process has it. */
+static int put_module(struct fleet_store *s, const struct store_module *m, struct error *err)
+{
+    sqlite3_stmt *k = sqlite_prepared(s, PUT_MODULE, err);
+    if (!k)
+        return -1;
+    sqlite3_bind_text(k, 1, m->build_id, -1, SQLITE_STATIC);
+    sqlite3_bind_text(k, 2, m->path ? m->path : "", -1, SQLITE_STATIC);
+    return sqlite_done(s, k, err)
+               ? -1
+               : put_row(s, sqlite_prepared(s, PUT_PROCESS_MODULE, err), STORE_MODULE, m, err);
+}
+
+static int do_put(struct fleet_store *s, enum store_table t, const void *row, struct error *err)
+{
+    for (int i = 0; i < BATCHES; i++)
+        if (batched[i] == t)
+            return add_to_batch(s, i, row, err);
+    if (t == STORE_MODULE)
+        return put_module(s, row, err);
+    if (put_row(s, prepare_insert(s, &sqlite_of(s)->put[t], t, 1, err), t, row, err))
+        return -1;
+    if (tables[t].numbered)
+        s->last = (uint64_t)sqlite3_last_insert_rowid(sqlite_of(s)->db);
+    return 0;
 }
 
 static int do_begin(struct fleet_store *s, struct error *err)
@@ -447,10 +488,10 @@ static void do_rollback(struct fleet_store *s)
         sqlite3_exec(sqlite_of(s)->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
-static int do_find(struct fleet_store *s, uint64_t key, struct store_found *found,
-                   struct error *err)
+static int do_find(struct fleet_store *s, enum store_table table, uint64_t key,
+                   struct store_found *found, struct error *err)
 {
-    sqlite3_stmt *k = sqlite_prepared(s, FIND, err);
+    sqlite3_stmt *k = sqlite_prepared(s, table == STORE_PROCESS ? FIND : FIND_WATCHED, err);
     *found = (struct store_found){0};
     if (!k)
         return -1;
@@ -480,134 +521,6 @@ static int do_remove(struct fleet_store *s, uint64_t key, struct error *err)
     return status;
 }
 
-/* The largest number that an engine can hold is INT64_MAX. */
-static bool fits(const struct store_figures *f)
-{
-#define FIGURE(member, of, key) | f->member
-    return !((0 STORE_FIGURES_OF(FIGURE)) >> 63);
-#undef FIGURE
-}
-
-static void bind_figures(sqlite3_stmt *k, int column, const struct store_figures *f)
-{
-    uint64_t v[STORE_FIGURES];
-    store_figures_put(v, f);
-    for (size_t i = 0; i < sizeof v / sizeof *v; i++)
-        sqlite_number(k, column + (int)i, v[i]);
-}
-
-static int too_large(struct error *err)
-{
-    return error_set(err, ERROR_UNSUPPORTED, "a figure is larger than a store can hold (2^63)");
-}
-
-static int do_process(struct fleet_store *s, const struct store_process *p, int64_t *id,
-                      struct error *err)
-{
-    sqlite3_stmt *k = sqlite_prepared(s, PUT_PROCESS, err);
-    if (!k)
-        return -1;
-    if (!fits(&p->figures) || p->requested_bytes >> 63)
-        return too_large(err);
-    const char *const words[] = {p->host, p->service,   p->build_id,
-                                 p->exe,  p->allocator, p->command};
-    const uint64_t numbers[] = {p->pid,          p->ppid,   p->start_ns,    p->end_ns,
-                                p->complete,     p->events, p->lost_events, p->requested_bytes,
-                                p->peak_time_ns, p->stacks};
-    sqlite_number(k, 1, p->key);
-    sqlite_number(k, 2, p->content);
-    for (int i = 0; i < 6; i++)
-        sqlite_text(k, 3 + i, words[i]);
-    for (int i = 0; i < 10; i++)
-        sqlite_number(k, 9 + i, numbers[i]);
-    bind_figures(k, 19, &p->figures);
-    const uint64_t rest[] = {p->slice_ns, p->limits.memory, p->limits.address, p->limits.data};
-    for (int i = 0; i < 1 + (int)STORE_LIMITS; i++)
-        sqlite_number(k, 19 + (int)STORE_FIGURES + i, rest[i]);
-    if (sqlite_done(s, k, err))
-        return -1;
-    *id = sqlite3_last_insert_rowid(sqlite_of(s)->db);
-    return 0;
-}
-
-static int do_label(struct fleet_store *s, int64_t process, const struct fleet_label *l,
-                    struct error *err)
-{
-    sqlite3_stmt *k = sqlite_prepared(s, PUT_LABEL, err);
-    if (!k)
-        return -1;
-    sqlite3_bind_int64(k, 1, process);
-    sqlite3_bind_text(k, 2, l->key, (int)l->key_bytes, SQLITE_STATIC);
-    sqlite_text(k, 3, l->value);
-    return sqlite_done(s, k, err);
-}
-
-static int do_module(struct fleet_store *s, int64_t process, const char *build_id, const char *path,
-                     struct error *err)
-{
-    for (int n = PUT_MODULE; n <= PUT_PROCESS_MODULE; n++) {
-        sqlite3_stmt *k = sqlite_prepared(s, (enum statement)n, err);
-        if (!k)
-            return -1;
-        sqlite_text(k, 1, build_id);
-        sqlite_text(k, 2, path);
-        if (n == PUT_PROCESS_MODULE)
-            sqlite3_bind_int64(k, 3, process);
-        if (sqlite_done(s, k, err))
-            return -1;
-    }
-    return 0;
-}
-
-static int do_location(struct fleet_store *s, const struct store_location *l, struct error *err)
-{
-    sqlite3_stmt *k = sqlite_prepared(s, PUT_LOCATION, err);
-    if (!k)
-        return -1;
-    sqlite_number(k, 1, l->id);
-    sqlite_text(k, 2, l->build_id);
-    sqlite_text(k, 3, l->module);
-    sqlite_number(k, 4, l->offset);
-    sqlite_number(k, 5, l->flags);
-    return sqlite_done(s, k, err);
-}
-
-static int do_stack(struct fleet_store *s, const struct store_stack *k, struct error *err)
-{
-    const uint64_t row[] = {k->id, k->parent, k->location, k->site, k->named};
-    return add_to_batch(s, BATCH_STACKS, row, err);
-}
-
-static int do_frame(struct fleet_store *s, const struct store_frame *f, struct error *err)
-{
-    sqlite3_stmt *k = sqlite_prepared(s, PUT_FRAME, err);
-    if (!k)
-        return -1;
-    sqlite_number(k, 1, f->id);
-    sqlite_text(k, 2, f->json);
-    return sqlite_done(s, k, err);
-}
-
-static int do_site(struct fleet_store *s, const struct store_site *i, struct error *err)
-{
-    const uint64_t row[] = {i->id, i->parent, i->frame, i->path, (uint64_t)i->call_site};
-    return add_to_batch(s, BATCH_SITES, row, err);
-}
-
-static int do_figures(struct fleet_store *s, int64_t process, uint64_t stack,
-                      const struct store_figures *f, struct error *err)
-{
-    sqlite3_stmt *k = sqlite_prepared(s, PUT_FIGURES, err);
-    if (!k)
-        return -1;
-    if (!fits(f))
-        return too_large(err);
-    sqlite3_bind_int64(k, 1, process);
-    sqlite_number(k, 2, stack);
-    bind_figures(k, 3, f);
-    return sqlite_done(s, k, err);
-}
-
 static const struct store_engine engine = {
     .close = do_close,
     .begin = do_begin,
@@ -615,20 +528,7 @@ static const struct store_engine engine = {
     .rollback = do_rollback,
     .find = do_find,
     .remove = do_remove,
-    .process = do_process,
-    .label = do_label,
-    .module = do_module,
-    .location = do_location,
-    .stack = do_stack,
-    .frame = do_frame,
-    .site = do_site,
-    .figures = do_figures,
-    .slice = sqlite_slice,
-    .block = sqlite_block,
-    .find_watched = sqlite_find_watched,
-    .watched = sqlite_watched,
-    .watched_label = sqlite_watched_label,
-    .watched_site = sqlite_watched_site,
+    .put = do_put,
     .slices_sql = sqlite_slices_sql,
     .span_sql = sqlite_span_sql,
     .watched_sql = sqlite_watched_sql,

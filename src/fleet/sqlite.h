@@ -4,34 +4,22 @@
 
 #include <sqlite3.h>
 
-#include "fleet/engine.h"
+#include "fleet/store.h"
 
 enum statement {
     FIND,
-    PUT_PROCESS,
-    PUT_LABEL,
+    FIND_WATCHED,
     PUT_MODULE,
     PUT_PROCESS_MODULE,
-    PUT_LOCATION,
-    PUT_STACK,
-    PUT_FRAME,
-    PUT_SITE,
-    PUT_FIGURES,
-    PUT_SLICE,
     GET_FRAME,
     GET_SITE,
     GET_FIGURES,
-    PUT_BLOCK,
-    FIND_WATCHED,
-    PUT_WATCHED,
-    PUT_WATCHED_LABEL,
-    PUT_WATCHED_SITE,
     STATEMENTS
 };
 
 /* Rows of which a process has many thousands are inserted some at a time: a statement costs more
  * than a row. */
-enum { BATCH_STACKS, BATCH_SITES, BATCHES, BATCH_ROWS = 32, BATCH_COLUMNS = 5 };
+enum { BATCHES = 2, BATCH_ROWS = 32, BATCH_COLUMNS = 5 };
 
 struct sqlite_batch {
     uint64_t values[BATCH_ROWS][BATCH_COLUMNS];
@@ -46,6 +34,7 @@ struct sqlite_store {
     sqlite3 *db;
     struct sqlite_visit *visit;          /* NULL: none */
     sqlite3_stmt *statement[STATEMENTS]; /* NULL: not prepared yet */
+    sqlite3_stmt *put[STORE_TABLES];     /* the same of an insert of one row */
     struct sqlite_batch batch[BATCHES];
 };
 
@@ -60,7 +49,6 @@ int sqlite_complain(struct fleet_store *s, const char *what, struct error *err);
 sqlite3_stmt *sqlite_prepared(struct fleet_store *s, enum statement n, struct error *err);
 /* Runs a statement that was bound. */
 int sqlite_done(struct fleet_store *s, sqlite3_stmt *k, struct error *err);
-void sqlite_text(sqlite3_stmt *k, int column, const char *v); /* NULL: "" */
 void sqlite_number(sqlite3_stmt *k, int column, uint64_t v);
 
 static inline uint64_t sqlite_value(sqlite3_stmt *k, int column)
@@ -102,7 +90,7 @@ typedef int sqlite_figure_fn(void *arg, const struct sqlite_figure *f, struct er
 int sqlite_each_figure(struct fleet_store *s, const struct fleet_selection *of,
                        sqlite_figure_fn *visit, void *arg, struct error *err);
 
-/* The questions, as in engine.h. */
+/* The questions, as in struct store_engine. */
 int sqlite_totals(struct fleet_store *s, const struct fleet_selection *of, struct store_totals *t,
                   struct error *err);
 int sqlite_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
@@ -130,17 +118,6 @@ char *sqlite_parts_sql(struct fleet_store *s, const struct fleet_selection *of, 
                        const struct fleet_group *group);
 char *sqlite_slices_sql(struct fleet_store *s, const struct fleet_selection *of, uint64_t width_ns);
 char *sqlite_span_sql(struct fleet_store *s, const struct fleet_selection *of);
-int sqlite_slice(struct fleet_store *s, int64_t process, const struct store_slice *i,
-                 struct error *err);
-int sqlite_block(struct fleet_store *s, int64_t process, const struct store_block *b,
-                 struct error *err);
-int sqlite_find_watched(struct fleet_store *s, uint64_t key, bool *there, struct error *err);
-int sqlite_watched(struct fleet_store *s, const struct store_watched *w, int64_t *id,
-                   struct error *err);
-int sqlite_watched_label(struct fleet_store *s, int64_t report, const struct fleet_label *l,
-                         struct error *err);
-int sqlite_watched_site(struct fleet_store *s, const struct store_watched_site *i,
-                        struct error *err);
 char *sqlite_watched_sql(struct fleet_store *s, const struct fleet_selection *of, const char *kind,
                          bool totals);
 int sqlite_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site, store_frame_fn *frame,

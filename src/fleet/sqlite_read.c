@@ -39,9 +39,8 @@ char *sqlite_watched_condition(const struct fleet_selection *of)
     return condition_on(of, "time_ns", "watched_label WHERE report");
 }
 
-static const char *const columns[STORE_FIGURES] = {"calls",       "allocated_bytes", "peak_bytes",
-                                                   "peak_blocks", "end_bytes",       "end_blocks",
-                                                   "temporary",   "byte_seconds"};
+#define NAME(member, key) #member,
+static const char *const columns[STORE_FIGURES] = {STORE_FIGURE_LIST(NAME)};
 
 static void put_sums(sqlite3_str *b)
 {

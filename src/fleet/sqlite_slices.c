@@ -1,19 +1,6 @@
 /* sqlite_slices.c - the embedded store: slices of time. */
 #include "fleet/sqlite.h"
 
-int sqlite_slice(struct fleet_store *s, int64_t process, const struct store_slice *i,
-                 struct error *err)
-{
-    sqlite3_stmt *k = sqlite_prepared(s, PUT_SLICE, err);
-    if (!k)
-        return -1;
-    uint64_t v[1 + STORE_SLICE_NUMBERS] = {(uint64_t)process};
-    memcpy(v + 1, i, sizeof *i);
-    for (size_t n = 0; n < sizeof v / sizeof *v; n++)
-        sqlite_number(k, (int)n + 1, v[n]);
-    return sqlite_done(s, k, err);
-}
-
 char *sqlite_span_sql(struct fleet_store *s, const struct fleet_selection *of)
 {
     sqlite3_str *b = sqlite3_str_new(NULL);

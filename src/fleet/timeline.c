@@ -16,7 +16,8 @@ static int choose_width(struct fleet_store *store, const struct fleet_selection 
 {
     char least[HUMAN_TEXT_BYTES];
     struct answers span = {.top = 1};
-    int status = answers_ask(&span, store, store_span_sql(store, of), SPAN_NUMBERS, false, err);
+    int status =
+        answers_ask(&span, store, store->engine->span_sql(store, of), SPAN_NUMBERS, false, err);
     *width_ns = 0;
     if (!status && span.count && span.items[0].numbers[SPAN_WIDTH]) {
         const uint64_t *n = span.items[0].numbers;
@@ -110,8 +111,8 @@ int fleet_timeline(FILE *out, struct fleet_store *store, const struct fleet_sele
     uint64_t width_ns;
     int status = choose_width(store, of, q->slice_ns, &width_ns, err);
     if (!status && width_ns)
-        status = answers_ask(&a, store, store_slices_sql(store, of, width_ns), SLICE_NUMBERS, false,
-                             err);
+        status = answers_ask(&a, store, store->engine->slices_sql(store, of, width_ns),
+                             SLICE_NUMBERS, false, err);
     if (!status)
         status = (q->json ? as_json : as_text)(out, q, width_ns, &a);
     answers_release(&a);
@@ -124,5 +125,6 @@ int fleet_timeline_sql(FILE *out, struct fleet_store *store, const struct fleet_
     uint64_t width_ns;
     if (choose_width(store, of, q->slice_ns, &width_ns, err))
         return -1;
-    return show_sql(out, store_slices_sql(store, of, width_ns ? width_ns : 1), show_limit(q), err);
+    return show_sql(out, store->engine->slices_sql(store, of, width_ns ? width_ns : 1),
+                    show_limit(q), err);
 }

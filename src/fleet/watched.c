@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "base/path.h"
+#include "fleet/store.h"
+#include "fleet/frame.h"
 #include "fleet/hash.h"
 #include "frames/names.h"
-#include "frames/same.h"
 
 #define FRAMES_MOST 100000u
 #define DEPTH_MOST  16 /* of objects in each other */
@@ -77,7 +78,7 @@ static bool read_head(struct watched_line *line, json_object *o)
                       number_of(o, "sites_total", &w->sites) &&
                       json_object_is_type(field(o, "sites"), json_type_array);
     w->start_ns = w->time_ns - since;
-    w->pid = (uint32_t)pid;
+    w->pid = pid;
     w->command = command_of(o);
     return good && w->command;
 }
@@ -130,15 +131,6 @@ static int64_t find_call_site(json_object *site, json_object *frames, size_t cou
     return (int64_t)names_search_end(&search);
 }
 
-static uint64_t path_of(uint64_t outer, const struct name_frame *f, const char *own)
-{
-    const char *function = f->cut ? "cut" : f->known ? f->function : "?";
-    const char *module = !f->module || !strcmp(f->module, own) ? "" : f->module;
-    uint64_t h = hash_mix(7, outer);
-    h = hash_bytes(h, function, f->known ? same_function(function) : strlen(function));
-    return hash_end(hash_bytes(h, module, same_module(module)));
-}
-
 /* Frames come innermost first; sites begin outermost. store NULL: only reads. */
 static int put_frames(struct fleet_store *store, json_object *of, json_object *frames,
                       const char *own, const struct names_look *look, uint64_t *site,
@@ -161,7 +153,7 @@ static int put_frames(struct fleet_store *store, json_object *of, json_object *f
         buffer_clear(&json);
         names_frame_json(&f, &json);
         const uint64_t frame = hash_end(hash_bytes(3, json.data, json.size_bytes));
-        path = path_of(path, &f, own);
+        path = frame_path(path, &f, f.module && !strcmp(f.module, own));
         const struct store_site s = {.id = hash_end(hash_mix(hash_mix(4, *site), frame)),
                                      .parent = *site,
                                      .frame = frame,
@@ -169,9 +161,10 @@ static int put_frames(struct fleet_store *store, json_object *of, json_object *f
                                      .call_site = i ? -1 : call_site};
         status = buffer_failed(&json) ? error_memory(err) : 0;
         if (!status && store)
-            status = store_frame(store, &(struct store_frame){frame, buffer_text(&json)}, err);
+            status = store->engine->put(store, STORE_FRAME,
+                                        &(struct store_frame){frame, buffer_text(&json)}, err);
         if (!status && store)
-            status = store_site(store, &s, err);
+            status = store->engine->put(store, STORE_SITE, &s, err);
         *site = s.id;
     }
     buffer_release(&json);
@@ -196,7 +189,7 @@ static int put_sites(struct fleet_store *store, const struct watched_line *line,
             return error_set(err, ERROR_FORMAT, "this is no report of 'mallow watch --json'");
         status = put_frames(store, o, frames, own, look, &row.site, err);
         if (!status && store)
-            status = store_watched_site(store, &row, err);
+            status = store->engine->put(store, STORE_WATCHED_SITE, &row, err);
     }
     return status;
 }

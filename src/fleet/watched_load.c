@@ -11,7 +11,7 @@
 
 #include "base/buffer.h"
 #include "base/path.h"
-#include "fleet/engine.h"
+#include "fleet/store.h"
 #include "fleet/hash.h"
 #include "fleet/watched.h"
 #include "trust/file.h"
@@ -88,11 +88,12 @@ static void identify(struct store_watched *w, const struct fleet_load_options *o
 static int put(struct fleet_store *store, const struct watched_line *line,
                const struct fleet_load_options *options, struct error *err)
 {
-    int64_t id;
-    if (store_watched(store, &line->head, &id, err))
+    if (store->engine->put(store, STORE_WATCHED, &line->head, err))
         return -1;
+    const uint64_t report = store->last;
     for (size_t i = 0; i < options->label_count; i++)
-        if (store_watched_label(store, id, &options->labels[i], err))
+        if (store->engine->put(store, STORE_WATCHED_LABEL,
+                               &(struct store_label){report, options->labels[i]}, err))
             return -1;
     return watched_put_sites(store, line, &options->look, err);
 }
@@ -103,25 +104,25 @@ static int load_line(struct fleet_store *store, const char *text, size_t bytes,
                      unsigned *open, struct error *err)
 {
     struct watched_line line;
-    bool there = false;
+    struct store_found found = {0};
     int status = watched_parse(text, bytes, &line, err);
     if (status || !line.report) {
         watched_release(&line);
         return status;
     }
     identify(&line.head, options, text, bytes);
-    status = store_find_watched(store, line.head.key, &there, err);
-    if (!status && there)
+    status = store->engine->find(store, STORE_WATCHED, line.head.key, &found, err);
+    if (!status && found.there)
         loaded->present_reports++;
-    if (!status && !there && !*open)
-        status = store_begin(store, err);
-    if (!status && !there) {
+    if (!status && !found.there && !*open)
+        status = store->engine->begin(store, err);
+    if (!status && !found.there) {
         ++*open;
         status = put(store, &line, options, err);
         loaded->added_reports++;
     }
     if (!status && *open >= BATCH) {
-        status = store_commit(store, err);
+        status = store->engine->commit(store, err);
         *open = status ? *open : 0;
     }
     watched_release(&line);
@@ -150,11 +151,11 @@ int fleet_load_watched(struct fleet_store *store, const char *path,
     /* lines before a bad one are good */
     if (open && !fleet_broken(store)) {
         struct error other;
-        if (store_commit(store, status ? &other : err))
+        if (store->engine->commit(store, status ? &other : err))
             status = -1;
     }
     if (status && fleet_broken(store))
-        store_rollback(store);
+        store->engine->rollback(store);
     if (l.fd >= 0)
         close(l.fd);
     buffer_release(&l.held);
@@ -186,10 +187,10 @@ int fleet_watched_rows(const char *line, size_t bytes, const char *database,
     int status = watched_parse(line, bytes, &parsed, err);
     if (!status && parsed.report) {
         identify(&parsed.head, options, line, bytes);
-        status =
-            store_begin(store, err) || put(store, &parsed, options, err) || store_commit(store, err)
-                ? -1
-                : 0;
+        status = store->engine->begin(store, err) || put(store, &parsed, options, err) ||
+                         store->engine->commit(store, err)
+                     ? -1
+                     : 0;
     }
     watched_release(&parsed);
     fleet_close(store);

@@ -102,10 +102,10 @@ int fleet_watched(FILE *out, struct fleet_store *store, const struct fleet_selec
 {
     struct answers totals = {.top = 1};
     struct answers a = {.top = show_top(q, SHOW_SITES)};
-    int status = answers_ask(&totals, store, store_watched_sql(store, of, q->kind, true),
+    int status = answers_ask(&totals, store, store->engine->watched_sql(store, of, q->kind, true),
                              WATCHED_NUMBERS, false, err);
     if (!status)
-        status = answers_ask(&a, store, store_watched_sql(store, of, q->kind, false),
+        status = answers_ask(&a, store, store->engine->watched_sql(store, of, q->kind, false),
                              WATCHED_NUMBERS, true, err);
     static const uint64_t nothing[STORE_NUMBERS];
     if (!status)
@@ -119,5 +119,5 @@ int fleet_watched(FILE *out, struct fleet_store *store, const struct fleet_selec
 int fleet_watched_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                       const struct fleet_question *q, struct error *err)
 {
-    return show_sql(out, store_watched_sql(store, of, q->kind, false), show_limit(q), err);
+    return show_sql(out, store->engine->watched_sql(store, of, q->kind, false), show_limit(q), err);
 }

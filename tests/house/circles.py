@@ -24,7 +24,6 @@ ALLOWED = [
     ({"workload/djmalloc", "workload/djmalloc_read"}, "one trace, read and written"),
     ({"import/import", "import/readers"}, "import.c has the table of readers"),
     ({"replay/engine", "replay/execute"}, "a seat of the engine is what is executed"),
-    ({"fleet/engine", "fleet/store"}, "a store has an engine, and engines share its rows"),
 ]
 
 
