@@ -1,3 +1,4 @@
+/* keep.c - reads and writes the blocks of the page in the index. */
 #include "page/keep.h"
 
 #include <stdlib.h>
@@ -11,13 +12,8 @@ enum { FACT_NAMES, FACT_MOMENTS, FACTS };
 /* All that the blocks depend on besides names and the recording. */
 static uint64_t page_key(const struct report_options *o, const struct html_room *room)
 {
-    uint64_t key = keep_mix(1, o->by);
-    const uint64_t others[] = {o->by_given,       o->top,           o->depth,
-                               o->all_frames,     o->frame_table,   o->heap,
-                               room->share_bytes, room->most_bytes, room->must_fit};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        key = keep_mix(key, others[i]);
-    return key;
+    const uint64_t of_options = keep_mix(keep_key(o), room->share_bytes);
+    return keep_mix(keep_mix(of_options, room->most_bytes), room->must_fit);
 }
 
 /* The digest of the names of all frames. They are looked up apart: in which order frames were first

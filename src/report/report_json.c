@@ -14,7 +14,6 @@
 #include "show/frame_texts.h"
 #include "report/gate.h"
 #include "report/json_process.h"
-#include "report/kept_document.h"
 #include "report/kernel.h"
 #include "report/warnings.h"
 
@@ -465,8 +464,8 @@ static void write_limits(struct json *j, const struct mlw_limits *l)
     json_close_object(j);
 }
 
-static int write_document(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
-                          const struct report_options *o, struct error *err)
+int report_json(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
+                const struct report_options *o, struct error *err)
 {
     const struct trace_info *info = trace_info(t);
     struct json j = {.out = out};
@@ -521,11 +520,4 @@ static int write_document(FILE *out, const char *path, struct trace *t, struct s
     suppressions_release(&suppressions);
     selection_close(&whole.selection);
     return status;
-}
-
-int report_json(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
-                const struct report_options *o, struct error *err)
-{
-    const struct document d = {path, t, symbols, o, .json = true};
-    return kept_document_print(&d, out, write_document, err);
 }

@@ -13,7 +13,6 @@
 #include "show/layout.h"
 #include "report/explained.h"
 #include "report/gate.h"
-#include "report/kept_document.h"
 #include "report/kernel.h"
 #include "report/sections.h"
 #include "report/tree.h"
@@ -446,8 +445,8 @@ static int print_biggest(const struct run *r, struct trace *t, struct suppressio
     return status;
 }
 
-static int write_text(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
-                      const struct report_options *o, struct error *err)
+int report_text(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
+                const struct report_options *o, struct error *err)
 {
     const struct trace_info *info = trace_info(t);
     struct page page = {out, o->columns, o->unicode, o->bold, o->plots, o->numbers};
@@ -483,11 +482,4 @@ static int write_text(FILE *out, const char *path, struct trace *t, struct symbo
     suppressions_release(&suppressions);
     selection_close(&selection);
     return status;
-}
-
-int report_text(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
-                const struct report_options *o, struct error *err)
-{
-    const struct document d = {path, t, symbols, o, .json = false};
-    return kept_document_print(&d, out, write_text, err);
 }

@@ -285,10 +285,9 @@ void trace_give_threads(struct trace *t, unsigned n);
  * only when it was made of this very recording, by this version of mallow. Nothing in it is to be
  * believed: its reader checks every number, and works out by itself what does not fit. */
 enum trace_kept_kind {
-    TRACE_KEPT_MODEL = 1,   /* model/keep.h */
-    TRACE_KEPT_PINNED = 2,  /* report/explained_keep.h */
-    TRACE_KEPT_PAGE = 3,    /* page/keep.h */
-    TRACE_KEPT_DOCUMENT = 4 /* report/kept_document.h */
+    TRACE_KEPT_MODEL = 1,  /* model/keep.h */
+    TRACE_KEPT_PINNED = 2, /* report/explained_keep.h */
+    TRACE_KEPT_PAGE = 3    /* page/keep.h */
 };
 
 struct trace_kept;

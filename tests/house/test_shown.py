@@ -23,7 +23,6 @@ FREE = {
     "src/show/html_page.c": "a page",
     "src/base/json.c": "quotes through text_shown_json",
     "src/base/lines.c": "what it is given went through lines_harmless or lines_quoted",
-    "src/report/kept_document.c": "a report that was made here, or one in which each character passes text_shown",
     "src/show/layout.c": "characters through text_shown",
     "src/workload/djmalloc_write.c": "a file",
     "src/workload/pack.c": "a file",
