@@ -55,6 +55,7 @@ struct report_options view_filters(const struct view_options *v)
                 .thread = v->thread,
                 .function = v->function,
                 .module = v->module,
+                .source = v->source,
             },
         .threads = (unsigned)v->threads,
         .look = view_look(v),

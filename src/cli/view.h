@@ -12,7 +12,7 @@ struct view_options {
     uint64_t threads; /* to read with; 0: as many as there are processors */
     struct option_span time;
     struct option_range sizes;
-    const char *thread, *function, *module;
+    const char *thread, *function, *module, *source;
     struct option_texts debug_paths, alloc_fns;
     const char *sysroot;
     bool no_debuginfod, no_inline;
@@ -65,9 +65,12 @@ struct view_options {
         {0,           "function",                                                                  \
          OPTION_TEXT, offsetof(type, field.function),                                              \
          "PATTERN",   "only stacks with a function that matches this glob or /REGEX/"},            \
+        {0,           "module",                                                                    \
+         OPTION_TEXT, offsetof(type, field.module),                                                \
+         "PATTERN",   "only stacks with a program or library that matches this glob or /REGEX/"},  \
     {                                                                                              \
-        0, "module", OPTION_TEXT, offsetof(type, field.module), "PATTERN",                         \
-            "only stacks with a program or library that matches this glob or /REGEX/"              \
+        0, "source-file", OPTION_TEXT, offsetof(type, field.source), "PATTERN",                    \
+            "only stacks with a function whose source file matches this glob or /REGEX/"           \
     }
 
 /* Where debug information is looked for. */

@@ -51,6 +51,13 @@ int selection_open(struct selection *s, const struct selection_options *o,
         }
         s->has_module = true;
     }
+    if (o->source) {
+        if (pattern_compile(&s->source, o->source, err)) {
+            selection_close(s);
+            return error_prefix(err, "--source-file");
+        }
+        s->has_source = true;
+    }
     return 0;
 }
 
@@ -62,6 +69,8 @@ void selection_close(struct selection *s)
         pattern_release(&s->function);
     if (s->has_module)
         pattern_release(&s->module);
+    if (s->has_source)
+        pattern_release(&s->source);
 }
 
 bool selection_has_image(const struct selection *s, const struct trace_image *image)
@@ -71,9 +80,9 @@ bool selection_has_image(const struct selection *s, const struct trace_image *im
 
 bool selection_any(const struct selection_options *o, unsigned of)
 {
-    const bool time = o->from_ns || o->to_ns, blocks = o->min_bytes || o->below_bytes ||
-                                                       o->min_lifetime_ns || o->only_new ||
-                                                       o->thread || o->function || o->module;
+    const bool time = o->from_ns || o->to_ns,
+               blocks = o->min_bytes || o->below_bytes || o->min_lifetime_ns || o->only_new ||
+                        o->thread || o->function || o->module || o->source;
     return (of & SELECTION_TIME && time) || (of & SELECTION_BLOCKS && blocks);
 }
 
@@ -87,7 +96,12 @@ bool selection_filters(const struct selection *s)
     return selection_any(s->options, SELECTION_TIME | SELECTION_BLOCKS);
 }
 
-enum { SEEN = 1, FUNCTION = 2, MODULE = 4 }; /* the parts that a stack was found to contain */
+enum {
+    SEEN = 1,
+    FUNCTION = 2,
+    MODULE = 4,
+    SOURCE = 8
+}; /* the parts that a stack was found to contain */
 
 static uint8_t frame_bits(const struct selection *s, struct names *names, uint32_t node)
 {
@@ -100,6 +114,9 @@ static uint8_t frame_bits(const struct selection *s, struct names *names, uint32
             bits |= FUNCTION;
         if (s->has_module && pattern_matches(&s->module, f->module))
             bits |= MODULE;
+        if (s->has_source &&
+            (pattern_matches(&s->source, f->place) || pattern_matches(&s->source, f->file)))
+            bits |= SOURCE;
     }
     return bits;
 }
@@ -123,7 +140,8 @@ static int pass_stacks(const struct selection *s, const struct trace_image *imag
             pass[node] = bits;
         }
     }
-    uint8_t wanted = (uint8_t)(s->has_function * FUNCTION | s->has_module * MODULE);
+    const uint8_t wanted =
+        (uint8_t)(s->has_function * FUNCTION | s->has_module * MODULE | s->has_source * SOURCE);
     for (uint32_t i = 0; i <= image->stacks; i++)
         pass[i] = (pass[i] & wanted) == wanted;
     free(path);
@@ -151,7 +169,7 @@ int selection_resolve(const struct selection *s, const struct trace_image *image
                                     : pattern_matches(&s->thread, image->threads[i].name);
         f->filter.thread_pass = f->thread_pass;
     }
-    if (s->has_function || s->has_module) {
+    if (s->has_function || s->has_module || s->has_source) {
         f->stack_pass = calloc((size_t)image->stacks + 1, 1);
         if (!f->stack_pass || pass_stacks(s, image, names, f->stack_pass, err)) {
             selection_release(f);

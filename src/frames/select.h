@@ -16,6 +16,7 @@ struct selection_options {
     const char *thread;   /* a thread id, or a pattern of names; see analyse/pattern.h */
     const char *function; /* pattern: of a function in the stack */
     const char *module;   /* pattern: of a module in the stack */
+    const char *source;   /* pattern: of a source file in the stack, as it is shown or recorded */
 };
 
 enum selection_of { SELECTION_TIME = 1, SELECTION_BLOCKS = 2 };
@@ -26,8 +27,8 @@ bool selection_has_time(const struct selection_options *o, uint64_t time_ns);
 
 struct selection { /* patterns, compiled once */
     const struct selection_options *options;
-    struct pattern thread, function, module;
-    bool has_thread, thread_is_tid, has_function, has_module;
+    struct pattern thread, function, module, source;
+    bool has_thread, thread_is_tid, has_function, has_module, has_source;
     uint32_t tid;
 };
 

@@ -339,6 +339,8 @@ void json_filter(struct json *j, const struct selection *s)
         json_text(j, "function", o->function);
     if (o->module)
         json_text(j, "module", o->module);
+    if (o->source)
+        json_text(j, "source_file", o->source);
     json_close_object(j);
 }
 

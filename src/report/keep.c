@@ -50,6 +50,7 @@ static const struct key_field fields[] = {
     FIELD(KEY_TEXT, select.thread),
     FIELD(KEY_TEXT, select.function),
     FIELD(KEY_TEXT, select.module),
+    FIELD(KEY_TEXT, select.source),
     FIELD(KEY_TEXT, suppressions),
     FIELD(KEY_TEXT, at),
     FIELD(KEY_NUMBER, by),

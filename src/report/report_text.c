@@ -119,6 +119,8 @@ static void print_filter(const struct run *r)
         buffer_printf(&b, " function %s", o->select.function);
     if (o->select.module)
         buffer_printf(&b, " module %s", o->select.module);
+    if (o->select.source)
+        buffer_printf(&b, " source file %s", o->select.source);
     page_wrap(r->page, &b, 2);
     buffer_release(&b);
 }

@@ -532,6 +532,7 @@ static bool set(struct report_options *o, const char *name, const char *text)
     } texts[] = {{"thread", &o->select.thread},
                  {"function", &o->select.function},
                  {"module", &o->select.module},
+                 {"source", &o->select.source},
                  {"suppressions", &o->suppressions}};
     const struct {
         const char *name;

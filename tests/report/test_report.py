@@ -306,6 +306,19 @@ class Filters(unittest.TestCase):
         self.assertAlmostEqual(int(rate.replace(",", "")), int(calls.replace(",", "")) * 1e9 / 2e6, delta=1)
         self.assertNotIn("bytes a call", text)  # of the file, which has the rest as well
 
+    def test_source_file(self):
+        def has(site):
+            return any((f["file"] or "").endswith("table.c") for f in site["frames"])
+        sites = self.one()["sites"]
+        expected = [s for s in sites if has(s)]
+        self.assertTrue(0 < len(expected) < len(sites))
+        for pattern in ("/src/table.c", "*table.c", "/table[.]c$/"):
+            p = self.one("source=" + pattern)
+            self.assertEqual(p["allocations"], sum(s["calls"] for s in expected), pattern)
+        self.assertEqual(self.one("source=nowhere.c")["allocations"], 0)
+        self.assertEqual(report("source=*table.c")["filter"]["source_file"], "*table.c")
+        self.assertIn("source file *table.c", run("text", "source=*table.c").decode())
+
     def test_min_lifetime(self):
         whole, old = self.one(), self.one("min_lifetime_ns=100000")
         lived = sum(h["blocks"] for h in whole["lifetime_histogram"] if h["min_ns"] >= 100000)
