@@ -124,6 +124,9 @@ static const struct option_spec specs[] = {
     {0, "every", OPTION_DURATION, AT(every_ns), "DURATION",
      "report old blocks every DURATION (default: after 1, 2 and 5 minutes, then every 10)",
      100000000, 1000 * 3600 * 1000000000ull},
+    {'d', "duration", OPTION_DURATION, AT(duration_ns), "DURATION",
+     "with -p or -a: end after DURATION with a last report, as an interrupt would", 1000000,
+     1000 * 3600 * 1000000000ull},
     {0, "old", OPTION_DURATION, AT(old_ns), "AGE",
      "blocks are old from AGE on (default: chosen by the lifetimes of the program's blocks)", 1,
      1000 * 3600 * 1000000000ull},
@@ -228,6 +231,9 @@ static int check_watch_options(struct watch_config *config, struct watching *w,
     if (!o->pids.count && !operand_count && !o->all)
         return command_usage(self, "nothing to watch; 'mallow watch -p PID', 'mallow watch -a', or "
                                    "'mallow watch [OPTIONS] [--] PROGRAM [ARGS...]'");
+    if (o->duration_ns && operand_count)
+        return command_usage(self, "--duration goes with -p or -a: a program is watched until it "
+                                   "ends");
     int status = watch_all_check(self, o->all, o->how == WATCH_AUTO, o->how == WATCH_INJECT,
                                  watch_config_changes(o), &o->select);
     if (!status)

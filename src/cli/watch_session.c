@@ -185,6 +185,8 @@ static void tick_session(void *arg)
         push_reports(w);
     if (w->metrics && watch_metrics_tick(w->metrics, w->run, &err))
         say_session_line(w, true, err.text);
+    if (w->until_ns && clock_monotonic_ns() >= w->until_ns)
+        watch_run_command(w->run, WATCH_STOP);
 }
 
 static void key(void *arg)
@@ -254,7 +256,7 @@ static int run_session(struct watching *w, struct watch_options *options,
         return -1;
     if (live)
         options->input = STDIN_FILENO;
-    if (live || w->push || o->metrics_file)
+    if (live || w->push || o->metrics_file || o->duration_ns)
         options->tick_ns = TICK_NS;
     if (o->metrics_file && output_must_be_regular(o->metrics_file, "a file of metrics", err))
         return -1;
@@ -269,6 +271,7 @@ static int run_session(struct watching *w, struct watch_options *options,
     w->run = watch_run_new(options, err);
     if (!w->run)
         return -1;
+    w->until_ns = o->duration_ns ? clock_monotonic_ns() + o->duration_ns : 0;
     if (w->serve)
         watch_serve_run(w->serve, w->run);
     if (live && !output_named(o->output))

@@ -19,7 +19,7 @@
 struct watch_cli {
     struct option_texts pids;
     const char *guard, *known, *output, *pprof, *dump_when, *dump_to, *metrics_file, *config;
-    uint64_t period, every_ns, old_ns, high_water_min, top, depth;
+    uint64_t period, every_ns, duration_ns, old_ns, high_water_min, top, depth;
     int on_error, guard_side, by, left, how;
     uint64_t detach;
     bool all, high_water, json, plain, quiet, force;
@@ -47,8 +47,9 @@ struct watching {
     unsigned columns;
     struct watch_attach attach;
     struct watch_dump dump;
-    pid_t profiled; /* the process of --pprof without %p; 0: none yet */
-    bool failed;    /* a report could not be written */
+    uint64_t until_ns; /* by CLOCK_MONOTONIC, when --duration is over; 0: without it */
+    pid_t profiled;    /* the process of --pprof without %p; 0: none yet */
+    bool failed;       /* a report could not be written */
 };
 
 /* The listener for watch_options, without reload. */

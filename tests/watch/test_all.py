@@ -133,12 +133,21 @@ class All(Case):
         self.next_of(watch, inside.pid)
         self.assertEqual(watch.end()[2], 0)
 
+    def test_duration(self):
+        """It ends by itself with a last report, and the process goes on."""
+        mine = self.hold(ONE)
+        watch = self.watch("--how", "preloaded", "--comm", os.path.basename(ONE), "--duration", "1s")
+        self.assertEqual(watch.next("final")["pid"], mine.pid)
+        self.assertEqual(watch.process.wait(600), 0)
+        self.assertIsNone(mine.poll())
+
     def test_usage(self):
         for args, text in ((("-a", "--period", "4K"), "--how preloaded"), (("-a", "--how", "inject"), "not for -a"),
                            (("--comm", "x", "/bin/true"), "with -a"), (("--cgroup", "/x", "-p", "1"), "with -a"),
                            (("-a", "--cgroup", "x"), "no control group"), (("-a", "--cgroup", "/x/"), "no control group"),
                            (("-a", "--user", "no-such-user-here"), "no user"), (("-a", "--user", "-1"), "no user"),
-                           (("-a", "--user", "4294967295"), "no user"), (("-a", "/bin/true"), "not more")):
+                           (("-a", "--user", "4294967295"), "no user"), (("-a", "/bin/true"), "not more"),
+                           (("--duration", "1s", "/bin/true"), "goes with -p or -a")):
             out = subprocess.run([MALLOW, "watch", *args], capture_output=True, text=True, check=False, timeout=600)
             self.assertEqual((out.returncode, out.stdout), (2, ""), args)
             self.assertIn(text, out.stderr)
