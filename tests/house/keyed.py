@@ -38,10 +38,10 @@ def wrong(headers, table):
 def main(arguments):
     root = Path(arguments[-1])
     headers = {header: (root / header).read_text() for _, header, _ in STRUCTS}
-    table = (root / "src/report/keep.c").read_text()
+    table = (root / "src/page/keep.c").read_text()
     bad, keyed = wrong(headers, table)
     if bad:
-        sys.exit("src/report/keep.c: the table of the key and the options differ in: %s" % ", ".join(bad))
+        sys.exit("src/page/keep.c: the table of the key and the options differ in: %s" % ", ".join(bad))
     if arguments[0] != "--self-test":
         return
     for field in keyed:
