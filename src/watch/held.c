@@ -31,15 +31,20 @@ bool held_entry(int dir, const char *name)
 
 bool held_take(int fd) { return !flock(fd, LOCK_EX | LOCK_NB); }
 
-bool held_elsewhere(const struct mlw_watch *head)
+/* The inode of our own pid namespace; 0: it is not known. */
+static uint64_t own_namespace(void)
 {
     struct stat st;
-    return head->pid_namespace && !stat("/proc/self/ns/pid", &st) &&
-           st.st_ino != head->pid_namespace;
+    return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
+}
+
+bool held_elsewhere(const struct mlw_watch *head)
+{
+    const uint64_t own = own_namespace();
+    return head->pid_namespace && own && own != head->pid_namespace;
 }
 
 bool held_somewhere(const struct mlw_watch *head)
 {
-    struct stat st;
-    return !head->pid_namespace || stat("/proc/self/ns/pid", &st);
+    return !head->pid_namespace || !own_namespace();
 }
