@@ -15,7 +15,7 @@ struct fleet_cli {
     int by;
     uint64_t top, slice_ns;
     bool json, sql, events, growth, leaks, distribution, timeline;
-    struct view_options view; /* of names */
+    struct view_options view; /* the view of names */
 };
 
 /* The store's key, to be freed, is *key; access refers to it. 0, or an exit status. */
@@ -30,7 +30,7 @@ int fleet_read_selection(const struct command *self, const struct fleet_cli *cli
 /* Those that --growth compares them with. 0, or an exit status. */
 int fleet_read_baseline(const struct command *self, const struct fleet_cli *cli,
                         const struct fleet_selection *of, struct fleet_selection *old);
-/* What -n says, as a question has it. */
+/* The value of -n, as a question has it. */
 uint64_t fleet_read_top(const struct fleet_cli *cli);
 /* The question that the options ask of a report or diff. 0, or an exit status. */
 int fleet_read_question(const struct command *self, const struct fleet_cli *cli,

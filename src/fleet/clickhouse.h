@@ -34,7 +34,7 @@ struct clickhouse_pendings {
     size_t count, room;
 };
 
-struct known_frame { /* of the site with its number */
+struct known_frame { /* a frame's site and its number */
     uint64_t parent;
     int64_t call_site;
     size_t json; /* offset in frames.json */
@@ -51,9 +51,10 @@ struct clickhouse {
     struct clickhouse_columns columns[SERVER_TABLES];
     struct strings sent[STORE_STACK + 1]; /* rows that the server has */
     struct clickhouse_pendings processes, reports;
-    struct buffer scratch;             /* a row */
-    uint64_t found_key, found_version; /* of the last question whether a process is there */
-    struct strings frame_ids;          /* sites whose frames are known; numbers from 1 */
+    struct buffer scratch; /* a row */
+    uint64_t found_key,
+        found_version; /* the key and version of the last question whether a process is there */
+    struct strings frame_ids; /* sites whose frames are known; numbers from 1 */
     struct known_frame *frames;
     size_t frame_room;
     struct buffer frame_json;

@@ -7,7 +7,7 @@
 
 #include "fleet/clickhouse.h"
 
-#define SITES_MOST  4000u    /* of one question; a server reads 256 KiB of text */
+#define SITES_MOST  4000u    /* the most in one question; a server reads 256 KiB of text */
 #define GROUPS_MOST 4000000u /* sites times processes of one question */
 
 int clickhouse_ask_rows(struct fleet_store *s, const char *sql, unsigned numbers,
@@ -81,7 +81,7 @@ static void stacks_of(struct buffer *b, const struct fleet_selection *of, const 
         buffer_append_char(b, ')');
 }
 
-/* What the processes selected have at each site. */
+/* Asks for the values of the processes selected at each site. */
 static void held(struct buffer *b, const char *values, const struct fleet_selection *of,
                  const struct some *some)
 {

@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "fleet/clickhouse.h"
 
-#define IDS_MOST    4000u /* of one question; a server reads 256 KiB of text */
+#define IDS_MOST    4000u /* the most in one question; a server reads 256 KiB of text */
 #define FRAMES_MOST 8000000u
 
 void clickhouse_condition(struct buffer *b, const struct fleet_selection *of, const char *time)

@@ -9,8 +9,8 @@
 #include "fleet/clickhouse.h"
 
 #define INSERT_ROWS  1000000u
-#define INSERT_BYTES (96u << 20)       /* of one request */
-#define BLOCK_ROWS   65536u            /* of columns that are sent together */
+#define INSERT_BYTES (96u << 20)       /* of each request at most */
+#define BLOCK_ROWS   65536u            /* rows of columns that are sent together */
 #define STRIDE       (BLOCK_ROWS + 24) /* between columns: not all in the same lines of the cache */
 
 #define LABELS ", label_keys Array(String), label_values Array(String)"
@@ -49,7 +49,7 @@ const struct clickhouse_table clickhouse_tables[SERVER_TABLES] = {
                                         " Array(String)"},
 };
 
-/* Of a site, called: call_site + 1, so that it is not negative. */
+/* For a site, called: call_site + 1, so that it is not negative. */
 static const char *column_name(enum store_table t, size_t i)
 {
     const struct store_column *c = &store_columns[t].items[i];

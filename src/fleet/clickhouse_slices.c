@@ -15,7 +15,7 @@ char *clickhouse_span_sql(struct fleet_store *s, const struct fleet_selection *o
     return clickhouse_text(&b);
 }
 
-/* Of the narrower slices of a process in a slice, the last one says what it held at the end. */
+/* Among the narrower slices of a process in a slice, the last one has the values at the end. */
 char *clickhouse_slices_sql(struct fleet_store *s, const struct fleet_selection *of,
                             uint64_t width_ns)
 {

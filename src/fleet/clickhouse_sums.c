@@ -10,7 +10,7 @@
 #include "fleet/clickhouse.h"
 #include "fleet/sums.h"
 
-#define PAIRS_MOST    16000000u /* of a process and a stack, of one part */
+#define PAIRS_MOST    16000000u /* pairs of a process and a stack in one part */
 #define PATHS_MOST    4000000u  /* the same, of what takes more memory */
 #define ATTEMPTS_MOST 4000u     /* named in one question, twice; a server reads 256 KiB of text */
 
@@ -201,7 +201,7 @@ int clickhouse_sites(struct fleet_store *s, const struct fleet_selection *of, en
 
 /* ---- paths ---- */
 
-/* What each process has at each path. */
+/* Asks for the values of each process at each path. */
 static void held_of(struct buffer *sql, const char *attempts, enum metric by, const char *more)
 {
     buffer_printf(sql,

@@ -7,7 +7,7 @@
 
 #include "fleet/clickhouse.h"
 
-/* Of several independent estimates: how far the interval of the sum reaches. */
+/* For several independent estimates: how far the interval of the sum reaches. */
 #define REACH(from, to)                                                                            \
     "toUInt64(round(sqrt(sum(toFloat64(" from " - " to ") * toFloat64(" from " - " to ")))))"
 #define ESTIMATES                                                                                  \

@@ -14,7 +14,7 @@
 #include "stats/stats.h"
 
 enum { OLD, NEW, SIDES };
-struct change { /* of a call path */
+struct change { /* a call path's change */
     uint64_t sites[SIDES], sum[SIDES], processes[SIDES];
     unsigned __int128 squares[SIDES];
     uint64_t site; /* one that reads so: of the new processes where they have it */
@@ -43,7 +43,7 @@ static int add(void *arg, const struct store_held *h, struct error *err)
         *number = c->count;
     }
     struct change *k = &c->items[*number - 1];
-    /* of the call sites of one path, the same one whatever the order of the processes is */
+    /* one call site of a path, the same whatever the order of the processes is */
     if (!k->processes[side] || (int64_t)h->site > (int64_t)k->sites[side])
         k->sites[side] = h->site;
     k->processes[side] += h->processes;
@@ -54,8 +54,8 @@ static int add(void *arg, const struct store_held *h, struct error *err)
                : error_set(err, ERROR_FORMAT, "the store changed meanwhile");
 }
 
-/* Of n values, of which those that were not added up are 0. Exact until the last steps: the values
- * less the whole part of their mean are squared. */
+/* The moments of n values, where those that were not added up are 0. Exact until the last steps:
+ * the values less the whole part of their mean are squared. */
 static struct stats_moments moments(uint64_t n, uint64_t sum, unsigned __int128 squares)
 {
     const uint64_t whole = sum / n, rest = sum % n;
@@ -97,7 +97,7 @@ static int by_growth(const void *a, const void *b)
     return x->site < y->site ? -1 : x->site > y->site;
 }
 
-/* What the names of a figure's values end with in JSON. */
+/* The ending of the names of a figure's values in JSON. */
 static const char *unit_of(enum metric by)
 {
     return by == BY_TEMPORARY || by == BY_CALLS ? ""
@@ -164,7 +164,7 @@ static int diff_as_json(FILE *out, struct fleet_store *store, const struct chang
     }
     put_real(&j, "confidence", "", STATS_CONFIDENCE);
     json_open_array(&j, "sites");
-    /* of too many, those that grew most and those that shrank most */
+    /* where there are too many, those that grew most and those that shrank most */
     for (size_t i = 0; i < c->count && !status; i++)
         if (i < top || (!c->question->growth && i + top >= c->count))
             status = write_change(&j, store, c, &c->items[i], err);

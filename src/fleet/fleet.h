@@ -23,8 +23,8 @@
 
 struct fleet_store;
 
-/* Of a store on a server, http(s)://[USER@]HOST:PORT/DATABASE; a file needs none of it. Texts are
- * borrowed until fleet_close. */
+/* Access to a store on a server, http(s)://[USER@]HOST:PORT/DATABASE; a file needs none of it.
+ * Texts are borrowed until fleet_close. */
 struct fleet_access {
     const char *key;         /* the user's, NULL: none */
     const char *authorities; /* file of certificates to trust, NULL: the system's */
@@ -44,7 +44,7 @@ void fleet_close(struct fleet_store *store); /* NULL is fine */
 
 struct fleet_label {
     const char *key, *value; /* neither NULL */
-    size_t key_bytes;        /* of key, which need not end there */
+    size_t key_bytes;        /* the length of key, which need not end there */
 };
 
 struct fleet_load_options {
@@ -58,7 +58,7 @@ struct fleet_load_options {
 
 struct fleet_loaded {
     uint64_t added, replaced, present;       /* processes */
-    uint64_t added_reports, present_reports; /* of sampled processes */
+    uint64_t added_reports, present_reports; /* reports of sampled processes */
 };
 
 /* Adds every process of a recording, all of them or none. One that is in the store with the same
@@ -69,7 +69,7 @@ int fleet_load(struct fleet_store *store, struct trace *t, struct symbols *symbo
                const struct fleet_load_options *options, struct fleet_loaded *loaded,
                struct error *err);
 
-/* Whether a file holds lines of `mallow watch --json`, by its first character. */
+/* True if a file holds lines of `mallow watch --json`, by its first character. */
 bool fleet_is_watched(const char *path);
 /* Adds the reports of such a file, in transactions of some. One that is in the store stays as it
  * is. A last line without an end is left for the next load. Lines before a bad one are added. */
@@ -93,8 +93,8 @@ bool fleet_broken(const struct fleet_store *store);
 
 /* ---- questions ---- */
 
-/* What a question goes by: an enum metric, or this, which a store alone has: byte-seconds, what a
- * block has of bytes times how long it lives. */
+/* The figure of a question: an enum metric, or this, which a store alone has: byte-seconds, the
+ * bytes of a block times its lifetime. */
 #define FLEET_BYTE_SECONDS METRICS
 #define FLEET_METRICS      (METRICS + 1)
 
@@ -160,14 +160,16 @@ int fleet_distribution(FILE *out, struct fleet_store *store, const struct fleet_
 int fleet_distribution_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                            const struct fleet_question *q, struct error *err);
 
-/* What processes hold, allocate and call in each slice of time, added up. */
+/* Writes the sums of bytes held, bytes allocated and calls in each slice of time, over all
+ * processes. */
 int fleet_timeline(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                    const struct fleet_question *q, struct error *err);
 int fleet_timeline_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                        const struct fleet_question *q, struct error *err);
 
-/* What sampled processes hold by the last report of each, of one kind, in the range of time
- * selected (of reports), with intervals. Refuses a build-id, which reports have not. */
+/* Writes the bytes that sampled processes hold by the last report of each, of one kind, in the
+ * range of time selected (of reports), with intervals. Refuses a build-id, which reports have not.
+ */
 int fleet_watched(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                   const struct fleet_question *q, struct error *err);
 int fleet_watched_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,

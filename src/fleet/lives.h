@@ -11,7 +11,7 @@
 struct lives_block {
     uint64_t number; /* from 1: by the moment of the release; then those live at the end */
     uint64_t size_bytes, address, allocated_ns, freed_ns;
-    uint32_t stack;            /* of the allocation */
+    uint32_t stack;            /* the stack of the allocation */
     uint32_t thread, freed_by; /* UINT32_MAX: not known */
     bool freed, temporary;
 };

@@ -19,10 +19,10 @@
 
 #define NODE_FLAGS (MLW_NODE_EXACT | MLW_NODE_TRUNCATED)
 
-struct site_node {  /* of the forest of sites */
+struct site_node {  /* a node of the forest of sites */
     uint64_t site;  /* identity of the frames from here outward, without hidden ones */
     uint64_t path;  /* the same in any build */
-    uint64_t named; /* of them, known names */
+    uint64_t named; /* those of them whose names are known */
 };
 
 struct load {
@@ -40,7 +40,7 @@ struct load {
     uint32_t *path;         /* [image->stacks + 1] scratch */
     char **build_id;        /* [image->module_count] digits */
     struct strings locations;
-    uint64_t process; /* what its rows name it by */
+    uint64_t process; /* the id that its rows name it by */
 };
 
 static int put_row(const struct load *l, enum store_table table, const void *row, struct error *err)
@@ -124,7 +124,7 @@ static int read_build_ids(struct load *l, struct error *err)
 
 static uint64_t limit_of(uint64_t bytes) { return bytes < STORE_NO_LIMIT ? bytes : STORE_NO_LIMIT; }
 
-/* What belongs to the row of the process. */
+/* Puts the rows that belong to the row of the process. */
 static int put_parts(struct load *l, struct error *err)
 {
     const struct trace_image *m = l->image;

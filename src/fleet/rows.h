@@ -23,7 +23,8 @@
     X(temporary, "temporary")                                                                      \
     X(byte_seconds, "byte_seconds")
 
-struct store_figures { /* of a stack in a process, or the sum of several: numbers in a row */
+struct store_figures { /* the figures of a stack in a process, or the sum of several: numbers in a
+                          row */
 #define STORE_MEMBER(member, key) uint64_t member;
     STORE_FIGURE_LIST(STORE_MEMBER)
 #undef STORE_MEMBER
@@ -32,7 +33,7 @@ struct store_figures { /* of a stack in a process, or the sum of several: number
 
 struct store_process {
     uint64_t key;     /* which process it is */
-    uint64_t content; /* of its facts: the same after loading the same again */
+    uint64_t content; /* a sum of its facts: the same after loading the same again */
     const char *host, *service, *build_id, *exe, *allocator;
     const char *command; /* a JSON array */
     uint64_t pid, ppid;
@@ -41,7 +42,7 @@ struct store_process {
     uint64_t events, lost_events, requested_bytes, peak_time_ns, stacks;
     struct store_figures figures; /* totals; the peak is that of the process */
     uint64_t slice_ns;            /* how long its slices of time are */
-    /* of the recording, see STORE_NO_LIMIT */
+    /* the recording's, see STORE_NO_LIMIT */
     uint64_t memory_limit_bytes, address_space_limit_bytes, data_limit_bytes;
 };
 
@@ -61,7 +62,7 @@ struct store_module {
     uint64_t process;
 };
 
-/* What a process did in a slice of time. Slices begin at whole multiples of their width since 1970,
+/* A process's acts in a slice of time. Slices begin at whole multiples of their width since 1970,
  * so that those of all processes fit into each other; between the first and the last one of a
  * process none is missing. They come in the order of time. */
 struct store_slice {
@@ -73,7 +74,7 @@ struct store_slice {
     uint64_t peak_bytes; /* the most in it */
 };
 
-struct store_location { /* what an address was, wherever it was loaded */
+struct store_location { /* the meaning of an address, wherever it was loaded */
     uint64_t id;
     const char *build_id; /* hexadecimal digits; "" for none */
     const char *module;
@@ -83,7 +84,7 @@ struct store_location { /* what an address was, wherever it was loaded */
 
 struct store_stack { /* a frame and its caller */
     uint64_t id, parent, location;
-    uint64_t site;  /* what it reads as; 0: not the innermost frame of any stack yet */
+    uint64_t site;  /* the frame by its text; 0: not the innermost frame of any stack yet */
     uint64_t named; /* frames whose name is known: names with more of them win */
 };
 
@@ -94,7 +95,7 @@ struct store_frame {
 
 struct store_site { /* a frame that people read and its caller */
     uint64_t id, parent, frame;
-    uint64_t path;     /* what it is in another build, too: functions and modules */
+    uint64_t path;     /* the same in another build, too: functions and modules */
     int64_t call_site; /* frames inward of the call site; -1: no stack ends here */
 };
 
@@ -105,7 +106,8 @@ struct store_figure { /* adds to the figures of a stack in a process */
 
 struct store_block { /* the life of a block, in the order of numbers; times are since 1970 */
     uint64_t process;
-    uint64_t number; /* of the block in its process, by the moment of its release, from 1 */
+    uint64_t
+        number; /* the number of the block in its process, by the moment of its release, from 1 */
     uint64_t stack, size_bytes, address, thread, freed_by; /* threads by their ids; 0: not known */
     uint64_t allocated_ns, freed_ns;                       /* freed_ns 0: live at the end */
     uint64_t temporary;                                    /* 0 or 1 */
@@ -170,7 +172,7 @@ struct store_column {
 };
 
 struct store_columns {
-    const char *name; /* of the table */
+    const char *name; /* the name of the table */
     const struct store_column *items;
     size_t count;
 };

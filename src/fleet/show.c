@@ -11,7 +11,7 @@
 /* A site with more frames has the innermost and outermost of them in JSON. */
 #define WHOLE_FRAMES 256u
 #define END_FRAMES   64u
-#define BYTES_MOST   ((size_t)256 << 20) /* of the frames of one site */
+#define BYTES_MOST   ((size_t)256 << 20) /* the most for the frames of one site */
 
 static const char *const metrics[FLEET_METRICS] = {"peak",      "end",   "allocated",
                                                    "temporary", "calls", "byte-seconds"};
@@ -47,7 +47,7 @@ int show_sql(FILE *out, char *sql, uint64_t top, struct error *err)
     return 0;
 }
 
-struct frames {         /* of one site */
+struct frames {         /* the frames of one site */
     struct buffer text; /* each with its NUL */
     size_t count;
 };

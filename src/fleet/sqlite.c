@@ -23,7 +23,7 @@
 /* How the embedded store keeps the rows of a table. */
 static const struct {
     const char *primary;  /* NULL: the first column is the key, or numbered */
-    const char *is_there; /* what an insert does then; NULL: it is an error */
+    const char *is_there; /* the action of an insert then; NULL: it is an error */
     bool adds;            /* the counts to those that are there */
     bool numbered;        /* rows have a number, by which others refer to them */
 } tables[STORE_TABLES] = {
@@ -184,7 +184,7 @@ static int question(sqlite3 *db, const char *sql, int64_t *answer)
     return sqlite3_finalize(k) == SQLITE_OK && status == SQLITE_OK ? 0 : -1;
 }
 
-/* Whether every table and index of `model` is in db, word by word, and db has no trigger. */
+/* True if every table and index of `model` is in db, word by word, and db has no trigger. */
 static bool same_schema(sqlite3 *db, sqlite3 *model)
 {
     sqlite3_stmt *want = NULL, *have = NULL;

@@ -77,7 +77,7 @@ char *sqlite_watched_condition(const struct fleet_selection *of);
 /* Which site a stack reads as; arg: the store. */
 int sqlite_site_of(void *arg, uint64_t stack, uint64_t *site, struct error *err);
 
-struct sqlite_figure { /* of a stack in a process; numbers from 1 */
+struct sqlite_figure { /* a figure of a stack in a process; numbers from 1 */
     uint64_t process, process_number, host_number, stack;
     const char *host; /* the same for all processes in a row that ran on it */
     struct store_figures figures;

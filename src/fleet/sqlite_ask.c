@@ -91,7 +91,7 @@ char *sqlite_leaks_sql(struct fleet_store *s, const struct fleet_selection *of, 
     char *where = sqlite_condition(of);
     sqlite3_str_appendall(b, "WITH ");
     shown(b, where, "end_bytes", true, top);
-    /* what a process has of a figure fits by itself: what all its stacks have does */
+    /* a process's figure fits by itself: the sum over all its stacks does */
     sqlite3_str_appendf(
         b,
         "held AS (SELECT s.site AS site, p.host AS host, sum(f.end_bytes) AS bytes,"

@@ -232,7 +232,7 @@ int sqlite_sites(struct fleet_store *s, const struct fleet_selection *of, enum m
     return status;
 }
 
-/* What a process has of a figure fits by itself, since what all its stacks have does. */
+/* A process's figure fits by itself, since the sum over all its stacks does. */
 char *sqlite_held_sql(struct fleet_store *s, const struct fleet_selection *old,
                       const struct fleet_selection *now, enum metric by)
 {

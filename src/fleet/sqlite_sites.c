@@ -9,7 +9,7 @@
 #include "fleet/numbers.h"
 #include "fleet/sqlite.h"
 
-#define VALUES_MOST 16000000u /* of one pass over the figures */
+#define VALUES_MOST 16000000u /* values of one pass over the figures */
 #define NOT_WANTED  UINT64_MAX
 
 struct wanted { /* sites */
@@ -80,7 +80,7 @@ int sqlite_order(struct fleet_store *s, const struct fleet_selection *of, enum m
 struct leak {
     uint64_t numbers[LEAK_NUMBERS];
     uint64_t process, host; /* at hand; 0: none yet */
-    uint64_t bytes, blocks; /* of that process */
+    uint64_t bytes, blocks; /* that process's */
     uint64_t held_host;     /* the last one that was counted as holding */
     uint64_t most_host;
 };
@@ -170,8 +170,8 @@ int sqlite_leaks(struct fleet_store *s, const struct fleet_selection *of, const 
 
 /* ---- spread ---- */
 
-struct values {       /* of a site: those above 0 */
-    uint64_t process; /* of the last one; 0: none */
+struct values {       /* a site's values above 0 */
+    uint64_t process; /* the latest process; 0: none */
     size_t count;
 };
 
@@ -229,7 +229,7 @@ static void rank_values(const struct spreads *k, uint64_t *values, size_t count,
     }
 }
 
-/* Of as many sites as fit, with one pass over the figures. */
+/* Answers for as many sites as fit, with one pass over the figures. */
 static int spread_some(struct fleet_store *s, const struct fleet_selection *of, struct spreads *k,
                        const uint64_t *sites, size_t count, store_answer_fn *answer, void *arg,
                        struct error *err)

@@ -15,7 +15,7 @@ char *sqlite_span_sql(struct fleet_store *s, const struct fleet_selection *of)
     return sqlite_finished(b);
 }
 
-/* Of the narrower slices of a process in a slice, the last one says what it held at the end. */
+/* Among the narrower slices of a process in a slice, the last one has the values at the end. */
 char *sqlite_slices_sql(struct fleet_store *s, const struct fleet_selection *of, uint64_t width_ns)
 {
     static const char *const sums[] = {"live_bytes", "peak_bytes", "allocated_bytes", "calls"};

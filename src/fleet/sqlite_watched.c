@@ -4,7 +4,7 @@
 
 #include "fleet/sqlite.h"
 
-/* Of several independent estimates: how far the interval of the sum reaches. */
+/* For several independent estimates: how far the interval of the sum reaches. */
 #define REACH(t, from, to)                                                                         \
     "CAST(round(sqrt(total(1.0 * (" t "." from " - " t "." to ") * (" t "." from " - " t "." to    \
     ")))) AS INTEGER)"
@@ -16,7 +16,7 @@
     " count(DISTINCT w.process) AS processes, count(DISTINCT w.host) AS hosts"
 /* clang-format on */
 
-/* Of the columns of a subquery `t`. */
+/* Writes the estimates from the columns of a subquery `t`. */
 static void put_estimates(sqlite3_str *b)
 {
     static const struct {

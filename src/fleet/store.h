@@ -43,7 +43,7 @@ static inline const char *store_column(enum metric by)
 
 struct store_found {
     bool there;
-    uint64_t content, events; /* of a process */
+    uint64_t content, events; /* one process's part */
 };
 
 /* ---- reading ---- */
@@ -68,7 +68,7 @@ static inline unsigned __int128 store_squares(unsigned __int128 a, unsigned __in
     return a + b < a ? STORE_SQUARES_MOST : a + b;
 }
 
-struct store_held { /* what some processes hold at a path: values of so many, added up */
+struct store_held { /* the values that some processes hold at a path: so many, added up */
     uint64_t path, site, processes, sum;
     unsigned __int128 squares;
     bool newer; /* they are of the second selection */
@@ -154,7 +154,7 @@ int store_prepare_frames(struct fleet_store *s, const uint64_t *sites, size_t co
 
 /* ---- engines ---- */
 
-/* What keeps the rows: a file that fills this in. store.c picks one by the store's name. */
+/* An engine keeps the rows: a file fills this in. store.c picks one by the store's name. */
 struct store_engine {
     void (*close)(struct fleet_store *s);
     /* Waits for other loaders. */
@@ -222,7 +222,7 @@ struct fleet_store { /* the first member of an engine's own */
 struct fleet_store *sqlite_open(const char *where, struct error *err);
 int sqlite_create(const char *where, bool *existed, struct error *err);
 
-/* Whether `where` is the URL of a server. */
+/* True if `where` is the URL of a server. */
 bool clickhouse_is_url(const char *where);
 /* A store that is not there: what it is given to keep goes to `rows`; it answers nothing. */
 struct fleet_store *clickhouse_apart(const char *database, fleet_rows_fn *rows, void *arg,

@@ -55,7 +55,7 @@ static void ended(void *arg, const struct model_life *life, uint64_t time_ns, ui
     t->live_bytes -= life->size_bytes;
 }
 
-/* What came before is to be forgotten. */
+/* Forgets the events before. */
 static void reset(void *arg, uint64_t time_ns)
 {
     struct times *t = arg;

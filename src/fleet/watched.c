@@ -11,7 +11,7 @@
 #include "frames/names.h"
 
 #define FRAMES_MOST 100000u
-#define DEPTH_MOST  16 /* of objects in each other */
+#define DEPTH_MOST  16 /* depth of objects in each other */
 
 static json_object *field(json_object *o, const char *name)
 {

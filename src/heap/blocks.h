@@ -37,7 +37,7 @@ struct blocks_page {
 };
 
 struct blocks {
-    uint64_t *address;  /* of what the program has */
+    uint64_t *address;  /* the address that the program has */
     uint32_t *granules; /* from the header to the next one's, in units of 16 bytes */
     uint8_t *kind;      /* enum block_kind */
     uint32_t count;
@@ -53,7 +53,7 @@ struct blocks {
  * before). Returns 0; -1 when out of memory or there are too many. */
 int blocks_add(struct blocks *b, uint64_t header, uint64_t bytes, enum block_kind kind);
 
-/* What blocks_add said of the last one may turn out otherwise. */
+/* Changes the kind of a block: the one that blocks_add got may turn out to be wrong. */
 void blocks_set_kind(struct blocks *b, uint32_t block, enum block_kind kind);
 
 /* After the last block: makes the bits of used blocks. */
@@ -74,7 +74,7 @@ static inline uint64_t blocks_whole_bytes(const struct blocks *b, uint32_t block
     return (uint64_t)b->granules[block] * BLOCK_GRANULE;
 }
 
-/* What the program may use, as malloc_usable_size says. */
+/* The bytes that the program may use, as malloc_usable_size says. */
 static inline uint64_t blocks_bytes(const struct blocks *b, uint32_t block)
 {
     static const uint8_t lost[] = {

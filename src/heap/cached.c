@@ -16,16 +16,17 @@
 enum {
     BINS_MAX = 76,
     TLS_BYTES = 4096,
-    REST_BYTES = 16 /* of the free block that was taken: too few for a block of their own */
+    REST_BYTES =
+        16 /* the rest of the free block that was taken: too few bytes for a block of their own */
 };
 
 struct caching {
     struct walk *w;
     struct target *t;
     const struct glibc *g;
-    uint32_t *members; /* of the cache at hand */
+    uint32_t *members; /* the members of the cache at hand */
     size_t member_count, member_room;
-    uint64_t tls_offset; /* of the pointer to the cache below a thread's fs; 0: not known */
+    uint64_t tls_offset; /* where the pointer to the cache lies below a thread's fs; 0: not known */
 };
 
 /* By its size: the version is not known. */
@@ -63,7 +64,7 @@ static bool fits_bin(const struct blocks *b, uint32_t block, uint32_t bin)
     return bin < GLIBC_SMALL_BINS ? whole == 32 + (uint64_t)bin * 16 : whole > GLIBC_SMALL_MOST;
 }
 
-/* What the link at `at` leads to: since 2.32 links are xored with their own address. Both readings
+/* Follows the link at `at`: since 2.32 links are xored with their own address. Both readings
  * are tried; only one makes sense. */
 static bool follow(struct caching *c, uint64_t at, uint32_t bin, uint64_t *next)
 {
@@ -100,7 +101,7 @@ static int collect_list(struct caching *c, uint64_t entry, uint64_t count, uint3
     return n + 1 >= count;
 }
 
-/* Whether the block is a thread's cache; its lists' blocks are then in members. Returns as
+/* True if the block is a thread's cache; its lists' blocks are then in members. Returns as
  * collect_list. may_be_empty: by its content alone an empty one cannot be known. */
 static int collect_cache(struct caching *c, uint32_t block, bool may_be_empty)
 {

@@ -76,7 +76,7 @@ static void listen_end(struct cold *c)
 
 /* --- userfaultfd --- */
 
-/* Whether the kernel has it; tried on ourselves. */
+/* True if the kernel has it; tried on ourselves. */
 static bool kernel_protects(char *reason)
 {
     struct uffdio_api api = {.api = UFFD_API,
@@ -111,7 +111,7 @@ static int open_inside(const struct cold *c, struct target *t, char *reason)
     return fd;
 }
 
-/* What may hold blocks: memory of the process's own. */
+/* True if memory is the process's own, which may hold blocks. */
 static bool may_hold_blocks(const struct target_region *r)
 {
     const uint32_t both = REGION_READ | REGION_WRITE;
@@ -162,7 +162,7 @@ static bool begin_protecting(struct cold *c, struct target *t, char *reason)
 
 /* --- soft-dirty bits --- */
 
-/* Whether the kernel has them; tried on a page of ours. */
+/* True if the kernel has them; tried on a page of ours. */
 static bool kernel_marks(void)
 {
     uint64_t entry = 0;

@@ -43,7 +43,7 @@ int cold_wait(struct cold *c, uint64_t ns, uint64_t *waited_ns,
 /* Asks which pages were written; the process stands still, and is not yet copied. -1 with *err. */
 int cold_look(struct cold *c, const struct target *t, struct error *err);
 
-/* Whether a page of [start, end) was written, or came to be, as of the last cold_look. */
+/* True if a page of [start, end) was written, or came to be, as of the last cold_look. */
 bool cold_touched(const struct cold *c, uint64_t start, uint64_t end);
 
 #endif

@@ -15,8 +15,8 @@ struct tarjan {
     const struct graph_spot *spot;
     uint32_t *index; /* by local number, from 1; 0: not yet seen */
     uint32_t *low, *component;
-    uint32_t *local;   /* of a block: its local number + 1; shares nothing with others */
-    uint32_t *blocks;  /* of a local number */
+    uint32_t *local;   /* a block's local number + 1; shares nothing with others */
+    uint32_t *blocks;  /* the blocks of a local number */
     uint32_t *pending; /* local numbers whose component is not yet known */
     struct visit *path;
     uint32_t count, pendings, seen, components;
@@ -73,7 +73,7 @@ static void visit_from(struct tarjan *t, uint32_t start)
     }
 }
 
-/* Of each component that nothing outside of it refers to, the lowest block. */
+/* Picks the lowest block of each component that nothing outside of it refers to. */
 static int pick_sources(struct tarjan *t, uint32_t **sources, uint32_t *count)
 {
     uint8_t *referred = spill_zeros((size_t)t->components + 1, 1);

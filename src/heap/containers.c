@@ -41,7 +41,7 @@ struct finding {
     struct container *at;
     uint32_t count, room;
     uint64_t steps;  /* along nodes that may be none: bounded */
-    uint32_t *nodes; /* of the container at hand */
+    uint32_t *nodes; /* the nodes of the container at hand */
     size_t node_count, node_room;
 };
 
@@ -126,7 +126,7 @@ static int add_tree_node(struct finding *f, uint32_t block, uint64_t parent)
     return note_node(f, block, next[0], next[1]);
 }
 
-/* Whether `top` is the root of a tree whose header is at `header`. -1: out of memory. */
+/* True if `top` is the root of a tree whose header is at `header`. -1: out of memory. */
 static int try_tree(struct finding *f, uint32_t top, uint64_t header)
 {
     uint64_t color, count, ends[2];

@@ -12,7 +12,7 @@
 #include "remote/target.h"
 #include "heap/types.h"
 
-/* Whether the program has that library. */
+/* True if the program has that library. */
 bool containers_possible(const struct modules *modules);
 
 /* Names nodes and the blocks of strings, vectors, deques and hash tables that were sighted in

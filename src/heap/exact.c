@@ -105,7 +105,7 @@ static int by_first(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* Whether the address lies in one of the segments, which are in order. */
+/* True if the address lies in one of the segments, which are in order. */
 static bool is_in(const struct walk_segment *segments, size_t count, uint64_t address)
 {
     size_t low = 0, high = count;

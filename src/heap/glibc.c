@@ -17,7 +17,7 @@ enum {
     TAIL_END = 2088,
     HEAD_MAX = 128,
     FLAGS = 4,          /* from the start: an int */
-    NOT_CONTIGUOUS = 2, /* of the flags */
+    NOT_CONTIGUOUS = 2, /* one of the flags */
     BROKEN_MAX = 3,     /* list heads that may not hold: a stop in the middle of an unlink */
     DATA_BYTES_MAX = 64 << 20,
     PARAMETERS_NEAR = 1 << 20,
@@ -42,7 +42,7 @@ static bool pair_holds(const struct search *s, size_t i)
            target_peek(s->t, back + 16, &word) && word == at - 16;
 }
 
-/* Whether 127 pairs begin at word i, at most BROKEN_MAX of them broken. */
+/* True if 127 pairs begin at word i, at most BROKEN_MAX of them broken. */
 static bool bins_begin(const struct search *s, size_t i)
 {
     unsigned broken = 0;
@@ -178,7 +178,7 @@ static void read_counts(const struct search *s, size_t i, bool since_2_35, uint3
     memcpy(counts, (const uint8_t *)&s->words[i - (since_2_35 ? 5 : 4)] + (since_2_35 ? 4 : 0), 16);
 }
 
-/* Whether the number of a cache's bins agrees with the largest block that they hold, as glibc
+/* True if the number of a cache's bins agrees with the largest block that they hold, as glibc
  * computes one from the other: until 2.41 `bytes` is what a program may ask for, since 2.42 what
  * the first block takes that is too large, and the bins of large blocks do not count. */
 static bool bounds_agree(uint64_t bins, uint64_t bytes)
@@ -192,7 +192,7 @@ static bool bounds_agree(uint64_t bins, uint64_t bytes)
     return bytes > SMALLEST && bytes % 16 == 1 && bins == (bytes - 1 - SMALLEST) / 16 + 1;
 }
 
-/* Whether words[i] may be mp_.sbrk_base: before it the counts of mapped blocks, behind it the
+/* True if words[i] may be mp_.sbrk_base: before it the counts of mapped blocks, behind it the
  * bounds of the thread's caches. */
 static bool parameters_hold(const struct search *s, size_t i, const struct glibc *g,
                             const uint32_t counts[4])
@@ -205,7 +205,7 @@ static bool parameters_hold(const struct search *s, size_t i, const struct glibc
     if (counts[0] > counts[2] || counts[3] > 1 || mapped > most || !counts[0] != !mapped ||
         mapped % TARGET_PAGE_BYTES || most % TARGET_PAGE_BYTES)
         return false;
-    if (!base) /* of much that is 0 anywhere, only a known bound distinguishes it */
+    if (!base) /* only a known bound distinguishes it from much else that is 0 */
         return counts[1] == MAPPED_MAX_DEFAULT;
     return !(base >> ARCH_ADDRESS_BITS) &&
            (base <= g->arenas[0].top || counts[1] == MAPPED_MAX_DEFAULT);

@@ -19,7 +19,7 @@ enum { GLIBC_ARENAS_MAX = 1 << 14, GLIBC_HEAPS_MAX = 1 << 20, GLIBC_FASTBINS = 1
 
 struct glibc_arena {
     uint64_t bins;  /* address of the array of bins; all else lies relative to it */
-    uint64_t start; /* of the struct malloc_state */
+    uint64_t start; /* the start of the struct malloc_state */
     uint64_t top, system_bytes, attached_threads;
     bool main;
     bool parts; /* its memory is not contiguous: parts end at fences, and lie anywhere */
@@ -33,7 +33,7 @@ struct glibc {
     bool has_fastbins;
     bool has_parameters;         /* mp_ was found: what follows holds */
     uint64_t sbrk_base;          /* first address that brk gave; 0: none yet */
-    uint64_t huge_bytes;         /* of a page that heaps are made of; 0: they are not */
+    uint64_t huge_bytes;         /* the size of the huge pages that heaps are made of; 0: of none */
     uint64_t tcache_count;       /* blocks that a bin of a thread's cache may hold */
     uint64_t mapped_blocks;      /* n_mmaps */
     uint64_t mapped_bytes;       /* mmapped_mem */
@@ -46,7 +46,7 @@ struct glibc {
 int glibc_find(struct glibc *g, struct target *t, const struct modules *modules, struct error *err);
 void glibc_release(struct glibc *g);
 
-/* Whether the address lies in main_arena or in the parameters, whose words are neither roots nor
+/* True if the address lies in main_arena or in the parameters, whose words are neither roots nor
  * types. */
 bool glibc_owns(const struct glibc *g, uint64_t address);
 

@@ -91,7 +91,8 @@ static int search_roots(struct making *m)
     return 0;
 }
 
-/* What only weak references lead to, and what that leads to. Nothing that is held holds it. */
+/* Searches the blocks that only weak references lead to, and those behind them. Nothing that is
+ * held holds them. */
 static int search_weak(struct making *m)
 {
     struct graph *g = m->g;

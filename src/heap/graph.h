@@ -27,7 +27,7 @@ struct graph_input {
     uint32_t unit; /* bytes_of is a multiple of this */
     void (*expect)(const void *arg,
                    uint32_t block); /* bytes_of it will be asked soon; NULL: no use */
-    bool (*counts)(const void *arg, uint32_t block); /* whether it takes part at all */
+    bool (*counts)(const void *arg, uint32_t block); /* true if it takes part at all */
     const void *arg;
     void (*done)(void *done_arg); /* called when first, target and weak are needed no more: they may
                                      go before the rest is computed; NULL: unused */
@@ -44,7 +44,7 @@ struct graph_input {
 /* An unreachable group: a strongly connected component that no other unreachable block refers to,
  * and the blocks reached from it first. */
 struct graph_leak {
-    uint32_t block; /* of the component: the lowest */
+    uint32_t block; /* the lowest block of the component */
     uint32_t blocks;
     uint64_t bytes;
     uint32_t from, to; /* numbers in the order: [from, to) */
@@ -57,7 +57,7 @@ struct graph {
     const void *arg;
     uint32_t unit;
     uint32_t *order;     /* node of a number: a block, or blocks + root; order[0] means nothing */
-    uint32_t *number;    /* of a block or (blocks + root); 0: none */
+    uint32_t *number;    /* the number of a block or (blocks + root); 0: none */
     uint32_t *dominator; /* number of a number; of 0: 0 */
     uint32_t *before_first, *before; /* who refers to a number: numbers. count + 1; */
     uint32_t *own;      /* bytes of a number, in units of graph_input.unit (graph_own) */

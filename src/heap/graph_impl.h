@@ -5,12 +5,12 @@
 #include "heap/graph.h"
 #include "heap/parallel.h"
 
-struct graph_waiting { /* of `out`, references of a node that were not followed yet: [at, end) */
+struct graph_waiting { /* references of a node in `out` that were not followed yet: [at, end) */
     uint32_t at, end;
     uint32_t from; /* the node's number */
 };
 
-struct graph_spot { /* of a node: what a search asks at once */
+struct graph_spot { /* the facts of a node that a search asks at once */
     uint32_t first; /* where its references begin; the next one's: where they end */
     uint32_t number;
 };

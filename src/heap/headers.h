@@ -11,7 +11,7 @@ enum { SIZE_BITS = 7, PREVIOUS_IN_USE = 1, CHUNK_MIN = 32, FENCE_BYTES = 16 };
 
 struct headers {
     struct readahead *ahead;
-    uint64_t at; /* of the bytes at hand */
+    uint64_t at; /* the address of the bytes at hand */
     size_t bytes;
     const uint8_t *data;
 };

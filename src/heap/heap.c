@@ -37,7 +37,7 @@ struct reading {
     uint64_t cold_ns;  /* that was waited for it */
     uint64_t moment_ns;
     uint32_t pid;
-    uint64_t stopped_ns; /* of tries that came to nothing */
+    uint64_t stopped_ns; /* time that tries took which came to nothing */
     struct heap_sampled sampled;
 };
 
@@ -94,7 +94,7 @@ static int read_recording(struct reading *r, struct error *err)
     return recorded_read(&r->h->recorded, r->trace, pid, until, err);
 }
 
-/* Whether the recording can have missed no block. */
+/* True if the recording can have missed no block. */
 static bool is_whole(const struct trace_image *image)
 {
     if (image->lost_calls)
@@ -338,7 +338,7 @@ static void doubt_reading(struct reading *r)
                TARGET_FILE_BYTES_MOST >> 20);
 }
 
-/* What needs the target's memory. */
+/* Does the work that needs the target's memory. */
 static int look(struct reading *r, struct error *err)
 {
     struct heap *h = r->h;
@@ -368,7 +368,7 @@ static int look(struct reading *r, struct error *err)
     if (r->t->source != TARGET_CORE)
         target_find_elsewhere(r->t);
     doubt_reading(r);
-    spill_free(r->scan.seen); /* of use to containers_find only */
+    spill_free(r->scan.seen); /* only containers_find uses it */
     r->scan.seen = NULL;
     r->scan.seen_count = 0;
     return 0;

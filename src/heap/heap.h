@@ -47,11 +47,11 @@ struct heap_arena {
     uint64_t system_bytes; /* had from the system: what follows adds up to it */
     uint64_t used_bytes, free_bytes, cached_bytes, own_bytes;
     uint64_t used_blocks, free_blocks, cached_blocks;
-    uint64_t top_bytes; /* of free_bytes, at the end */
+    uint64_t top_bytes; /* the part of free_bytes at the end */
 };
 
 enum heap_read {
-    HEAP_READ_UNKNOWN, /* of a heap that an earlier version saved */
+    HEAP_READ_UNKNOWN, /* the heap was saved by an earlier version */
     HEAP_READ_PART,    /* some memory that may hold blocks, or refer to them, was not read */
     HEAP_READ_WHOLE
 };
@@ -69,30 +69,31 @@ struct heap_facts {
     uint64_t blocks, used_bytes; /* the program's; what it may use of them */
     uint64_t free_bytes;         /* as of mallinfo2 */
     uint64_t cached_bytes;       /* in threads' caches */
-    /* Of free_bytes, the resident part (of a core: at most, see resident_known): */
+    /* For free_bytes, the resident part (of a core: at most, see resident_known): */
     bool resident_known;
     uint64_t trimmable_bytes; /* malloc_trim(0) would give this back */
     uint64_t pinned_bytes;    /* on pages that also hold blocks in use */
     uint64_t kept_bytes;      /* on pages of their own that malloc_trim leaves */
     uint64_t own_bytes;       /* headers, and what the allocator keeps for itself */
     uint64_t mapped_blocks, mapped_bytes, mapped_system_bytes;
-    uint64_t pool_blocks, pool_used_bytes, pool_bytes; /* of Python's own allocator; the first two
-                                                          are part of blocks and used_bytes */
-    uint64_t moment_ns; /* of CLOCK_REALTIME, when the process was looked at; 0: not known */
+    uint64_t pool_blocks, pool_used_bytes,
+        pool_bytes;     /* the pools of Python's own allocator; the first two are part of blocks and
+                           used_bytes */
+    uint64_t moment_ns; /* CLOCK_REALTIME when the process was looked at; 0: not known */
     bool loaded;        /* from a saved heap */
     uint64_t references;
-    uint64_t file_bytes; /* of tables that lay in temporary files, at most; 0: none */
+    uint64_t file_bytes; /* the most bytes of tables that lay in temporary files; 0: none */
     uint64_t unreachable_bytes, unreachable_blocks; /* 0 unless verified */
     /* Python's garbage that its collector has not yet freed; 0 unless verified */
     uint64_t garbage_bytes, garbage_blocks;
     const struct heap_arena *arenas;
     size_t arena_count;
     bool recorded;      /* a recording says who allocated, or samples do: */
-    bool sampled;       /* of some blocks only */
+    bool sampled;       /* some blocks only */
     bool only_recorded; /* and which blocks there are: the allocator is not glibc's */
     uint32_t image;     /* number of the process in the recording */
     uint64_t known_blocks, known_bytes; /* whose allocation it has */
-    /* Of heap_options.cold_ns: blocks on no page that was written meanwhile. */
+    /* Results of heap_options.cold_ns: blocks on no page that was written meanwhile. */
     const char *cold_source; /* how the kernel saw it: "idle", "userfaultfd", "soft-dirty"; NULL:
                                 not asked for */
     bool cold_reads;         /* reads were seen, too */
@@ -112,23 +113,23 @@ const char *heap_cold_way(char *reason, size_t room);
 
 enum heap_by { HEAP_BY_TYPE, HEAP_BY_ROOT, HEAP_BY_SIZE, HEAP_BY_SITE };
 
-struct heap_ages {         /* of blocks, where a recording or samples know them */
+struct heap_ages {         /* ages of blocks, where a recording or samples know them */
     uint64_t known_blocks; /* 0: then the rest is 0, too */
     uint64_t oldest_ns, youngest_ns, mean_ns; /* to 17 ms */
 };
 
 struct heap_row {
     const char *name;
-    const char *kind;            /* of a root: "variable", "data", ...; else "" */
-    const char *module;          /* of a root; else "" */
-    const char *file, *declared; /* of a root that is a variable: where it is declared, its type
-                                    there; else, or where that is not known, "" */
+    const char *kind;            /* a root's kind: "variable", "data", ...; else "" */
+    const char *module;          /* the module of a root; else "" */
+    const char *file, *declared; /* a variable's file and declared type, for a root that is one;
+                                    else, or where that is not known, "" */
     unsigned line;               /* in file; 0 when not known */
     uint64_t blocks, bytes;      /* its own; of a root: bytes reached from it first */
-    uint64_t retained_bytes, retained_blocks; /* what would go if these went */
-    uint64_t size_min, size_max;              /* of HEAP_BY_SIZE */
-    struct heap_ages ages;                    /* of a root: not known */
-    uint32_t group;                           /* of a type or a root, for what follows below */
+    uint64_t retained_bytes, retained_blocks; /* the bytes and blocks that would go if these went */
+    uint64_t size_min, size_max;              /* for HEAP_BY_SIZE */
+    struct heap_ages ages;                    /* not known for a root */
+    uint32_t group;                           /* the type or root whose groups follow below */
 };
 
 /* The rows, most retained first (sizes: in their order; sites have heap_sites); they belong to h.
@@ -148,9 +149,9 @@ struct heap_site {  /* blocks that one call stack made */
 const struct heap_site *heap_sites(struct heap *h, size_t *count, struct error *err);
 
 struct heap_group {
-    const char *name;          /* of a type, of the root that reaches its blocks first; else "" */
-    const char *kind, *module; /* of a root; else "" */
-    uint32_t stack;            /* of HEAP_BY_SITE; 0: not known, or a thread's cache */
+    const char *name; /* the name of a type, of the root that reaches its blocks first; else "" */
+    const char *kind, *module; /* a root's; else "" */
+    uint32_t stack;            /* the stack of HEAP_BY_SITE; 0: not known, or a thread's cache */
 };
 
 struct heap_pin { /* blocks of a group that share pages with free memory */
@@ -164,9 +165,9 @@ const struct heap_pin *heap_pins(struct heap *h, enum heap_by by, size_t *count,
 
 struct heap_leak {
     uint64_t address, bytes, blocks; /* bytes, blocks: with what only it leads to */
-    const char *type;                /* of the block at address */
+    const char *type;                /* the type of the block at address */
     uint32_t stack;                  /* that made it; 0: not known */
-    uint32_t number;                 /* of that block */
+    uint32_t number;                 /* the number of that block */
 };
 
 /* Groups of unreachable blocks, largest first. 0 unless the heap was verified. */
@@ -175,18 +176,18 @@ void heap_leak(const struct heap *h, size_t index, struct heap_leak *leak);
 
 struct heap_step { /* on a way, or a referrer */
     bool is_root;
-    uint64_t address; /* of the block; of a root's variable */
+    uint64_t address; /* the block's address; of a root its variable's */
     uint64_t bytes;
     uint64_t retained_bytes;
-    const char *type;   /* of a block; of a root: its kind */
-    const char *name;   /* of a root; else "" */
-    const char *module; /* of a root; else "" */
+    const char *type;   /* the type of a block; of a root: its kind */
+    const char *name;   /* the name of a root; else "" */
+    const char *module; /* the module of a root; else "" */
 };
 
 struct heap_cold { /* blocks of a group; of heap_facts.cold_bytes */
     struct heap_group group;
     uint64_t cold_blocks, cold_bytes;
-    uint64_t blocks, bytes; /* of the whole group */
+    uint64_t blocks, bytes; /* the whole group's */
 };
 
 /* The groups with memory that was not written, most first; they belong to h. The bytes of all add
@@ -207,11 +208,11 @@ enum heap_found {
 int heap_why(struct heap *h, uint64_t address, struct heap_step **steps, size_t *count,
              enum heap_found *found);
 
-/* What refers to the block, the block itself first. */
+/* Lists the referrers of the block, the block itself first. */
 int heap_who(struct heap *h, uint64_t address, struct heap_step **steps, size_t *count,
              enum heap_found *found);
 
-struct heap_node {   /* of the tree of who alone holds what */
+struct heap_node {   /* a node of the dominator tree */
     uint32_t parent; /* index of the node; UINT32_MAX: none holds it alone */
     uint32_t number;
     struct heap_step step;
@@ -242,7 +243,7 @@ int heap_links(const struct heap *h, struct heap_link **links, size_t *count);
  *
  * A number names a root or a block: heap_node.number, heap_leak.number, heap_examples. */
 
-struct heap_hop { /* of a way, or a referrer */
+struct heap_hop { /* a step of a way, or a referrer */
     uint32_t group, number;
     uint64_t address, bytes; /* as of heap_step */
 };
@@ -265,8 +266,8 @@ uint32_t *heap_examples(const struct heap *h);
 
 struct heap_cell {        /* a piece of the address space in which blocks lie */
     uint64_t address;     /* a multiple of the cells' size */
-    uint64_t used_bytes;  /* of the program's blocks */
-    uint64_t other_bytes; /* of free ones, threads' caches, headers and the allocator's own */
+    uint64_t used_bytes;  /* bytes of the program's blocks */
+    uint64_t other_bytes; /* free blocks, threads' caches, headers and the allocator's own */
 };
 
 /* The memory of the heap in cells of equal size (*cell_bytes: the smallest multiple of a page by a

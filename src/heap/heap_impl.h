@@ -48,13 +48,13 @@ static inline uint32_t heap_type_of(const struct heap *h, uint32_t block)
 /* tables.c: the root that reaches each block first; behind the roots: the collector's list only,
  * nothing. spill_free. NULL when out of memory. */
 uint32_t *heap_first_roots(const struct heap *h);
-/* What a group is: a type, a stack, or a number of heap_first_roots. */
+/* The group of a number: a type, a stack, or a number of heap_first_roots. */
 struct heap_group heap_group_of(const struct heap *h, enum heap_by by, uint32_t group);
 
 /* links.c: the group of a number, as of heap_row.group. */
 uint32_t heap_link_group(const struct heap *h, uint32_t number);
 
-/* What a number is, for people. */
+/* Describes a number for people. */
 void heap_describe(const struct heap *h, uint32_t number, struct heap_step *step);
 const char *heap_root_kind(enum root_kind kind);
 

@@ -24,7 +24,7 @@ struct idle {
     size_t count;
     struct frame {
         uint64_t frame; /* that has the mark: of a large page its first */
-        uint32_t page;  /* of the pages at hand */
+        uint32_t page;  /* the pages at hand */
         bool idle;
     } frames[AT_ONCE];
     uint64_t words[AT_ONCE];
@@ -37,7 +37,7 @@ static int open_below(const char *root, const char *path, int how)
     return open(whole, how | O_CLOEXEC);
 }
 
-/* Whether the kernel says which frame a page of ours is in. */
+/* True if the kernel says which frame a page of ours is in. */
 static bool knows_frames(void)
 {
     volatile char here = 1;

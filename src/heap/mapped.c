@@ -35,7 +35,7 @@ static uint64_t aligned_header(const struct finding *f, uint64_t base, uint64_t 
     return base;
 }
 
-/* Whether a block begins at a page: the length of its mapping, 0 when not. */
+/* True if a block begins at a page: the length of its mapping, 0 when not. */
 static uint64_t mapping_of(const uint64_t header[2], uint64_t left, bool *lent)
 {
     uint64_t size = header[1] & ~(uint64_t)BITS;

@@ -96,7 +96,7 @@ static int open_named(const char *path)
     return *path == '/' ? program_open(path, &ignored) : -1;
 }
 
-/* Of a core: the same file is proved by its build-id, where the core holds the header; a file
+/* For a core: the same file is proved by its build-id, where the core holds the header; a file
  * whose header the core does not hold is believed if it has the right shape. */
 static bool read_core_module(struct target *t, struct module *m)
 {

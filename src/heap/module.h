@@ -20,14 +20,14 @@ enum {
 struct module {
     const char *path;    /* belongs to the target */
     const char *name;    /* last part of the path */
-    uint64_t start, end; /* of all its mappings */
-    uint64_t first_end;  /* of its first mapping, which has the file's header */
+    uint64_t start, end; /* bounds of all its mappings */
+    uint64_t first_end;  /* where its first mapping ends, which has the file's header */
     uint64_t bias;       /* address in the target less address in the file */
     struct module_range {
         uint64_t start, end;
     } data[MODULE_DATA_MAX]; /* writable segments, including their zero-initialized part */
     size_t data_count;
-    uint64_t tls_bytes; /* of its thread-local variables; 0: none */
+    uint64_t tls_bytes; /* the bytes of its thread-local variables; 0: none */
     uint8_t build_id[MODULE_ID_BYTES_MAX];
     size_t build_id_bytes;
 };
@@ -37,8 +37,8 @@ struct modules {
     size_t count;
 };
 
-/* Of all mapped ELF files. Returns 0, or -1 when out of memory. A file whose header is not there or
- * makes no sense is left out. Of a core, the files it names are opened where they are the same
+/* Lists all mapped ELF files. Returns 0, or -1 when out of memory. A file whose header is not there
+ * or makes no sense is left out. Of a core, the files it names are opened where they are the same
  * (by build-id), so that what it leaves out can be read. */
 int modules_read(struct modules *m, struct target *t);
 void modules_release(struct modules *m);

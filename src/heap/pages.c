@@ -73,7 +73,7 @@ static void add_stretch(struct looking *l, uint64_t start, uint64_t end, uint32_
     }
 }
 
-/* Of free memory [start, end) of an arena, what malloc_trim gives back, as whole pages. */
+/* Adds the whole pages that malloc_trim gives back of free memory [start, end) in an arena. */
 static void trimmed(const struct looking *l, const struct walk_segment *s, uint64_t start,
                     uint64_t end, uint64_t *from, uint64_t *to)
 {

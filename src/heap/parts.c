@@ -18,7 +18,7 @@ struct parts {
     struct walk *w;
     struct target *t;
     struct headers *headers;
-    uint64_t top, system_bytes; /* of the main arena */
+    uint64_t top, system_bytes; /* a part of the main arena */
     uint64_t found_bytes, effort;
     bool brk; /* where brk made memory */
 };

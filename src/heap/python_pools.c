@@ -28,11 +28,11 @@ struct pools {
     struct walk *w;
     struct target *t;
     uint8_t *window;
-    uint64_t at; /* of the window */
+    uint64_t at; /* the address of the window */
     size_t have;
 };
 
-/* What the header says the pool is: its bytes; 0: it is none. */
+/* The size of the pool by its header; 0: it is none. */
 static uint32_t pool_bytes(const struct pool_header *h, uint64_t address)
 {
     if (h->size_class >= CLASSES || h->padding || (h->next | h->previous) & 15)

@@ -20,7 +20,7 @@ struct window {
 struct readahead {
     struct target *t;
     struct window windows[WINDOWS];
-    struct window *here; /* of the last call: no other thread touches it; NULL: none */
+    struct window *here; /* the window of the last call: no other thread touches it; NULL: none */
     uint64_t next, end;  /* [next, end) is to be read ahead */
     uint64_t expected;   /* a call for this address goes on where the last one was */
     unsigned threads;    /* that run */
@@ -141,7 +141,7 @@ static struct window *await(struct readahead *a, uint64_t at)
     return w;
 }
 
-/* Whether `least` bytes from the address on are in a window that was read. */
+/* True if `least` bytes from the address on are in a window that was read. */
 static bool holds(const struct window *w, uint64_t at, size_t least)
 {
     return at - w->at < w->bytes && w->bytes - (at - w->at) >= least;

@@ -21,7 +21,7 @@ struct recorded_block {
 };
 
 struct heap_recorded {
-    const struct trace_image *image; /* of the trace */
+    const struct trace_image *image; /* the image of the trace */
     uint32_t image_number;
     struct recorded_block *at; /* by address, one for each */
     size_t count;

@@ -30,14 +30,14 @@ struct finding {
     struct variables *variables;
     struct frames *frames;
     uint64_t *window;            /* WINDOW_BYTES */
-    const struct module *module; /* of the data at hand */
+    const struct module *module; /* the module of the data at hand */
     uint32_t unnamed;
     struct span {
         uint64_t start, end;
     } * taken; /* memory that is looked at as another kind of root */
     size_t taken_count, taken_room;
     uint64_t left;        /* bytes that may be read still */
-    uint64_t shared_left; /* of shared memory */
+    uint64_t shared_left; /* shared memory that is left to copy */
     bool failed;
 };
 
@@ -214,7 +214,7 @@ static void scan_modules(struct finding *f)
  * down from fs as the modules' variables reach. */
 static uint64_t tls_start(const struct finding *f, uint64_t fs)
 {
-    uint64_t bytes = 64 + 1664; /* what the dynamic linker keeps for libraries loaded later */
+    uint64_t bytes = 64 + 1664; /* room that the dynamic linker keeps for libraries loaded later */
     for (size_t i = 0; i < f->modules->count; i++)
         if (f->modules->at[i].tls_bytes < TLS_BYTES * 16)
             bytes += (f->modules->at[i].tls_bytes + 63) & ~(uint64_t)63;
@@ -284,7 +284,7 @@ static void scan_stacks(struct finding *f)
         if (within != BLOCK_NONE)
             end = f->w->blocks.address[within] + blocks_bytes(&f->w->blocks, within);
         scan_frames(f, thread, sp - RED_ZONE, end, &base);
-        if (within == BLOCK_NONE) /* what lies below has been left */
+        if (within == BLOCK_NONE) /* the frames below were left */
             take(f, r->start, end);
     }
 }

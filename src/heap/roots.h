@@ -19,7 +19,7 @@
 
 enum root_kind { /* the strongest first */
                  ROOT_VARIABLE,
-                 ROOT_DATA,   /* of a module, without a name */
+                 ROOT_DATA,   /* data of a module, without a name */
                  ROOT_THREAD, /* thread-local variables */
                  ROOT_STACK,
                  ROOT_REGISTERS,
@@ -29,14 +29,15 @@ enum root_kind { /* the strongest first */
 
 struct root {
     enum root_kind kind;
-    const char *name;   /* of the variable, of the function whose frame it is, of the thread */
+    const char
+        *name; /* the name of the variable, of the function whose frame it is, of the thread */
     const char *module; /* "" when there is none */
     const char *file;   /* where the variable is declared; "" when that is not known */
-    const char *type;   /* of the variable, as declared there; "" when that is not known */
+    const char *type;   /* the type of the variable, as declared there; "" when that is not known */
     unsigned line;      /* in file; 0 when not known */
-    uint64_t address;   /* of the variable; of the first word */
-    uint32_t tid;       /* of threads' roots */
-    uint32_t first;     /* of its references */
+    uint64_t address;   /* the address of the variable; of the first word */
+    uint32_t tid;       /* for roots of threads */
+    uint32_t first;     /* the first of its references */
 };
 
 struct roots {

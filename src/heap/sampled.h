@@ -15,7 +15,7 @@ struct heap_sampled_block {
     uint32_t stack; /* node of the image; 0: not known */
 };
 
-/* What a library that samples a process knows of it: of some live blocks, who allocated them. */
+/* The knowledge of a library that samples a process: who allocated some of its live blocks. */
 struct heap_sampled {
     const struct trace_image *image; /* stays until heap_free */
     const struct heap_sampled_block *at;

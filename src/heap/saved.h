@@ -18,7 +18,7 @@
 int saved_write(FILE *file, const struct heap *h, const struct scan *scan, const uint32_t *type,
                 struct error *err);
 
-/* Whether the file open at fd is one; the position does not matter. */
+/* True if the file open at fd is one; the position does not matter. */
 bool saved_is(int fd);
 
 /* Fills what saved_write had of h, and *scan with scan->mark as `type`. name: for messages. -1 with

@@ -31,7 +31,7 @@ struct scanning {
     struct image_span low, high; /* no block lies outside of these */
     atomic_size_t next;
     atomic_bool failed;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards the members below */
     size_t joined;        /* pieces whose references are in s->target */
     uint64_t references;
     size_t target_room, seen_room;

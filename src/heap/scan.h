@@ -15,9 +15,9 @@
 #include "heap/walk.h"
 
 struct scan {
-    uint32_t *first;  /* of count + 1: where a block's references begin */
+    uint32_t *first;  /* count + 1 places where a block's references begin */
     uint32_t *target; /* numbers of blocks */
-    uint32_t *mark;   /* of count: see images.h */
+    uint32_t *mark;   /* count marks: see images.h */
     uint32_t references;
     struct sighting *seen; /* in blocks, where that is asked for */
     size_t seen_count;

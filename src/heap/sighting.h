@@ -28,7 +28,7 @@ struct sighting {
     uint32_t kind;
 };
 
-/* Whether `bytes` were asked for when this block was made: malloc rounds up. */
+/* True if `bytes` were asked for when this block was made: malloc rounds up. */
 static inline bool sighting_fits(uint64_t usable, uint64_t bytes)
 {
     return bytes && bytes <= usable && usable - bytes < 32;
@@ -38,7 +38,7 @@ static inline bool sighting_fits(uint64_t usable, uint64_t bytes)
 static inline enum sighting_kind sighting_of(const struct blocks *b, uint32_t block,
                                              const uint64_t *words, size_t n)
 {
-    enum { LENGTH_MIN = 16 }; /* of a string that does not fit into itself */
+    enum { LENGTH_MIN = 16 }; /* the least length of a string that does not fit into itself */
     const uint64_t usable = blocks_bytes(b, block), start = words[0];
     if (n < 3 || b->address[block] != start)
         return SIGHTING_NONE;

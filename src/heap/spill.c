@@ -174,7 +174,7 @@ static void drop_spares(void)
         drop_spare(&all.spares[i]);
 }
 
-/* Whether there is room in memory for so many bytes; makes it, but not of `kept`. */
+/* True if there is room in memory for so many bytes; makes it, but not of `kept`. */
 static bool make_room(size_t bytes, const uint8_t *kept)
 {
     if (all.use.memory_bytes + bytes > all.most)

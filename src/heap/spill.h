@@ -52,7 +52,7 @@ struct spill_use {
     uint64_t memory_bytes; /* that arrays take */
     uint64_t file_bytes;   /* that they take in files */
     uint64_t most_file_bytes;
-    uint64_t refused_bytes; /* of the last array for which there was no room; 0: none */
+    uint64_t refused_bytes; /* the size of the last array for which there was no room; 0: none */
     struct error error;     /* why a file could not be had; kind ERROR_NONE: it could */
 };
 

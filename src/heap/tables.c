@@ -242,7 +242,7 @@ static int make_sites(struct heap *h)
             s->unreachable_bytes += own_bytes(h, n);
         }
     free(rows);
-    for (uint32_t i = h->facts.sampled; i < stacks; i++) /* of most blocks nothing is known */
+    for (uint32_t i = h->facts.sampled; i < stacks; i++) /* nothing is known of most blocks */
         if (sites[i].blocks)
             sites[h->site_count++] = sites[i];
     qsort(sites, h->site_count, sizeof *sites, by_site);

@@ -155,11 +155,11 @@ struct naming {
     const struct graph *g;
     const struct roots *roots;
     uint32_t known;
-    pthread_mutex_t lock; /* of y, and of: */
+    pthread_mutex_t lock; /* guards y and these: */
     bool failed;
 };
 
-/* What names the referrer: a root, a type, or a size. */
+/* The key of a referrer: a root, a type, or a size. */
 static uint64_t key_of(const struct naming *m, uint32_t referrer)
 {
     if (!referrer)

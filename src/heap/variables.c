@@ -22,8 +22,9 @@ struct code { /* a function, in the target */
 struct of_module {
     bool read, declared_read;
     struct declarations declared;
-    struct functions functions, separate; /* of its file, and of its separate debug file */
-    struct variable *at;                  /* by start */
+    struct functions functions,
+        separate;        /* functions of its file, and of its separate debug file */
+    struct variable *at; /* by start */
     size_t count;
     struct code *code; /* by start */
     size_t code_count;

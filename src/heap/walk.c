@@ -215,7 +215,7 @@ static int find_heaps(struct walk *w, struct target *t, const struct glibc *g, u
     return 0;
 }
 
-/* Whether that much effort was left. */
+/* True if that much effort was left. */
 static bool spend(struct chunk_walk *c, uint64_t effort)
 {
     const bool had = c->effort >= effort;

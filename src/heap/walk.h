@@ -19,7 +19,7 @@
 enum walk_segment_kind { SEGMENT_MAIN, SEGMENT_HEAP, SEGMENT_MAPPED, SEGMENT_EXACT };
 
 struct walk_segment {    /* a run of chunks without a gap */
-    uint64_t first, end; /* of the first chunk's header; behind the last */
+    uint64_t first, end; /* the address of the first chunk's header; the end of the last */
     uint64_t base;       /* where the memory begins: what lies before `first` is the allocator's */
     uint32_t arena;      /* index; of SEGMENT_MAPPED: none */
     enum walk_segment_kind kind;
@@ -53,9 +53,9 @@ struct walk {
     size_t exact_count, exact_room;
     uint64_t exact_blocks, exact_bytes;
     uint64_t exact_left_out; /* that overlap others, or are smaller than this tool looks at */
-    uint64_t sampled_blocks, sampled_bytes; /* of the exact ones: of a library that samples */
-    uint64_t pool_bytes;  /* of Python's pools: exact_bytes, free blocks and headers */
-    uint64_t caches;      /* of threads, found */
+    uint64_t sampled_blocks, sampled_bytes; /* those of the exact ones that a library samples */
+    uint64_t pool_bytes;  /* Python's pools: exact_bytes, free blocks and headers */
+    uint64_t caches;      /* caches of threads that were found */
     bool verified, lacks; /* lacks: some of the memory was not read */
     char reason[256];     /* why not verified */
 };

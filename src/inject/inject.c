@@ -316,7 +316,7 @@ static int judge(const struct work *w, const struct mlw_attach_answer *a, struct
                      (int)w->pid);
 }
 
-/* Whether the allocator can say quickly how much is in use: it counts its free blocks one by one.
+/* True if the allocator can say quickly how much is in use: it counts its free blocks one by one.
  */
 static bool is_small(const struct handle *h)
 {
@@ -367,7 +367,7 @@ static int call_library(struct work *w, struct error *err)
 
 /* ---- in the process of its own ---- */
 
-/* Whether the process sees the very library that is to be loaded. */
+/* True if the process sees the very library that is to be loaded. */
 static int sees_library(const struct work *w, struct error *err)
 {
     char path[PATH_MAX + 64];

@@ -32,10 +32,10 @@
 
 struct inject_options {
     const char *library; /* absolute path */
-    const char *preload; /* of the one for programs that it starts; NULL: not followed */
-    uint64_t period;     /* of samples, bytes; 0: the default */
-    pid_t reader;        /* of the samples, from the beginning; 0: it enters itself later */
-    const char *session; /* of a recording: the path of its shared memory; else NULL */
+    const char *preload; /* the library for programs that it starts; NULL: not followed */
+    uint64_t period;     /* the period of samples, bytes; 0: the default */
+    pid_t reader; /* the reader of the samples, from the beginning; 0: it enters itself later */
+    const char *session; /* a recording's path of its shared memory; else NULL */
     /* The user who may write to that shared memory: a thread that may do more is not borrowed.
      * NULL: only users who may do more than the process. */
     const struct trust_credentials *shared_with;
@@ -46,8 +46,8 @@ struct inject_options {
 struct inject_result {
     pid_t tid;        /* the borrowed thread */
     uint64_t away_ns; /* from its stop until it went on */
-    uint64_t work_ns; /* of these, on a processor; the others it waited for one, or its attacher
-                         did. UINT64_MAX: not known, the thread ended */
+    uint64_t work_ns; /* the work in ns of these, on a processor; the others it waited for one, or
+                         its attacher did. UINT64_MAX: not known, the thread ended */
     uint64_t stops;   /* threads that were stopped for a look before */
     uint32_t slots;   /* bindings that were changed */
     bool already;     /* nothing was to be done */
@@ -73,11 +73,11 @@ int inject_end(pid_t pid, const char *library, uint64_t until_ns, struct inject_
 enum { INJECT_AWAY_BYTES = 96 };
 const char *inject_away(const struct inject_result *result, char to[INJECT_AWAY_BYTES]);
 
-/* Whether the process could be attached to, as far as that is seen without stopping it. 0, or -1
+/* True if the process could be attached to, as far as that is seen without stopping it. 0, or -1
  * with the reason. */
 int inject_check(pid_t pid, const struct inject_options *options, struct error *err);
 
-/* Whether the library is in the process, by its mappings; false, too, when they cannot be read. */
+/* True if the library is in the process, by its mappings; false, too, when they cannot be read. */
 bool inject_is_there(pid_t pid, const char *library);
 
 #endif

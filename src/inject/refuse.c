@@ -188,7 +188,7 @@ static const char *built_in(const struct injected *t)
     return is_beside ? NULL : found;
 }
 
-/* Whether malloc leads to that library now, by the C library's symbol table. */
+/* True if malloc leads to that library now, by the C library's symbol table. */
 static bool leads_to(const struct injected *t, const char *library)
 {
     const struct module *m = injected_module(t, library);

@@ -18,7 +18,7 @@ enum pressure_kind { PRESSURE_RSS_BYTES, PRESSURE_RSS_SHARE, PRESSURE_STALL };
 struct pressure_rule {
     enum pressure_kind kind;
     uint64_t bytes;   /* the bytes that PRESSURE_RSS_BYTES compares with */
-    unsigned percent; /* of which percentage the others are, 1 to 100 */
+    unsigned percent; /* which percentage the others are, 1 to 100 */
     bool above;
 };
 

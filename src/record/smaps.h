@@ -21,7 +21,7 @@ enum smaps_place_kind {
     SMAPS_MAIN, /* a part of the main arena */
     SMAPS_STACK,
     SMAPS_BLOCK, /* a stack that is a part of a block with a mapping of its own */
-    SMAPS_DATA   /* of a program or library, which its file does not hold (.bss) */
+    SMAPS_DATA   /* data of a program or library that its file does not hold (.bss) */
 };
 struct smaps_place {
     uint64_t start, end;

@@ -216,7 +216,7 @@ bool borrow_system_call(struct borrowed *b, uint64_t call, long number, const ui
     return true;
 }
 
-/* Whether the library has answered. */
+/* True if the library has answered. */
 static bool answered(const struct borrow_request *q, struct mlw_attach_answer *to)
 {
     return target_get(q->image, q->answer_at, to, sizeof *to) && to->token == q->token;

@@ -58,7 +58,7 @@ bool borrow_system_call(struct borrowed *b, uint64_t call, long number, const ui
  * (format/attach.h): it runs without a stop until then. False: as borrow_call. No other call may
  * follow. */
 struct borrow_request {
-    struct target *image; /* of the process */
+    struct target *image; /* the image of the process */
     uint64_t argument, answer_at, token, limit_ns;
 };
 bool borrow_call_staying(struct borrowed *b, uint64_t function, const struct borrow_request *q,

@@ -11,7 +11,7 @@
 #include "remote/target.h"
 
 struct code_pieces {    /* addresses in the process; 0: not found */
-    uint64_t sigreturn; /* of a signal handler */
+    uint64_t sigreturn; /* the sigreturn of a signal handler */
     uint64_t call;      /* syscall; ret */
     uint64_t exit;      /* a call of exit or exit_group */
 };

@@ -16,7 +16,7 @@
 /* By what one image of a process differs from every other: what the kernel gave it when it was
  * executed, and 16 random bytes that its auxiliary vector points to. */
 struct handle_image {
-    size_t bytes; /* of the vector; 0: not known */
+    size_t bytes; /* the bytes of the vector; 0: not known */
     uint8_t vector[1024];
     uint64_t random_at, random[2];
 };
@@ -25,7 +25,8 @@ struct handle {
     pid_t pid;
     int directory; /* /proc/PID: leads nowhere once the process is gone, also when another has its
                       id */
-    int memory;    /* of the image that was there when it was opened; -1: it could not be */
+    int memory; /* a descriptor of the memory of the image that was there when it was opened; -1: it
+                   could not be */
     struct handle_image image;
 };
 

@@ -168,7 +168,7 @@ static uint32_t gnu_hash(const char *name)
     return h;
 }
 
-/* Whether symbol i is defined, of that name, and in its default version. */
+/* True if symbol i is defined, of that name, and in its default version. */
 static bool is_symbol(const struct injected *t, const struct tables *k, uint32_t i,
                       const char *name, Elf64_Sym *s)
 {

@@ -26,8 +26,7 @@ enum module_kind {
 struct module {
     const char *path; /* belongs to the target */
     uint64_t device, inode;
-    uint64_t
-        base; /* of the mapping at offset 0 before the first that can be executed; 0: none such */
+    uint64_t base; /* the mapping at offset 0 before the first that can be executed; 0: none such */
     uint64_t begins; /* private: of the last mapping at offset 0 so far */
     enum module_kind kind;
     bool looked; /* for rows */

@@ -27,15 +27,15 @@ struct live_range {
 struct heap_live {
     struct thread *tracees;
     size_t count, room;
-    struct index index;        /* of them, by id */
-    struct handle process;     /* of the image that all of this, and the mappings, are known of */
+    struct index index;        /* places by id */
+    struct handle process;     /* the image that all of this, and the mappings, belong to */
     struct handle copy;        /* the stopped child of the injected fork; its pid 0: none */
-    struct resident *resident; /* of its pages; NULL: not known */
+    struct resident *resident; /* the state of its pages; NULL: not known */
     struct live_file *file;    /* that was read last, where its pages are not in memory */
     struct live_kept *kept;    /* by address, apart */
     size_t kept_count, kept_room;
     bool copy_lacks;           /* more than could be kept */
-    struct live_range *shared; /* what there was of shared memory, by address; a copy has its pages
+    struct live_range *shared; /* the shared memory that there was, by address; a copy has its pages
                                   only when they are touched */
     size_t shared_count, shared_room;
     bool runs;                 /* no thread stands: an answer about its pages is old at once */

@@ -31,7 +31,7 @@ struct resident {
         *parts; /* PARTS, by address >> PART_SHIFT; NULL: not yet asked. NULL: the process runs */
 };
 
-static struct part nothing; /* of every part in which there is no page */
+static struct part nothing; /* a part in which there is no page */
 
 struct resident *resident_new(const struct handle *process, bool runs)
 {

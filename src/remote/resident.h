@@ -15,8 +15,8 @@ struct handle;
 struct resident;
 struct present;
 
-/* Of the process, which stands still; or runs: then every page is asked for each time. NULL when
- * out of memory or when the kernel does not say. */
+/* Opens the pagemap of the process, which stands still; or runs: then every page is asked for each
+ * time. NULL when out of memory or when the kernel does not say. */
 struct resident *resident_new(const struct handle *process, bool runs);
 void resident_free(struct resident *r); /* NULL is fine */
 
@@ -29,7 +29,8 @@ enum resident_state {
 /* The question itself, of addresses without bound. It belongs to r. */
 struct present *resident_present(struct resident *r);
 
-/* Of the page that holds the address, which is below 2^47. RESIDENT_HERE where it is not known. */
+/* The state of the page that holds the address, which is below 2^47. RESIDENT_HERE where it is not
+ * known. */
 enum resident_state resident_page(struct resident *r, uint64_t address);
 
 #endif

@@ -6,7 +6,7 @@
 #include "remote/image.h"
 #include "remote/thread.h"
 
-/* Whether a thread that is in this system call, and waits, can be inside the allocator or the
+/* True if a thread that is in this system call, and waits, can be inside the allocator or the
  * dynamic linker: neither ever waits so under a lock. */
 bool safe_call(long number);
 

@@ -182,7 +182,7 @@ static bool reap(struct target *t, struct heap_live *live, pid_t copy)
     const bool good = !live_stop(t, live, &changed, &err) &&
                       !call(t, live, SYS_wait4, wait, &result, NULL) && result == copy;
     target_let_go(t);
-    return good || changed; /* what another program makes of its children is its own */
+    return good || changed; /* another program's children are its own affair */
 }
 
 void live_end_copy(struct target *t, struct heap_live *live)

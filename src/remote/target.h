@@ -34,9 +34,9 @@ enum target_region_flag {
     REGION_WRITE = 2,
     REGION_EXEC = 4,
     REGION_SHARED = 8,
-    REGION_STACK = 16,   /* of the first thread */
-    REGION_BREAK = 32,   /* what brk made */
-    REGION_SPECIAL = 64, /* of the kernel: vdso, vvar */
+    REGION_STACK = 16,   /* the first thread's stack */
+    REGION_BREAK = 32,   /* the memory that brk made */
+    REGION_SPECIAL = 64, /* the kernel's: vdso, vvar */
     REGION_HUGE = 128    /* private, of the kernel's pool of huge pages */
 };
 
@@ -45,7 +45,7 @@ struct target_region {
     uint64_t offset;        /* in the file */
     uint32_t flags;         /* enum target_region_flag */
     const char *file;       /* NULL: anonymous; belongs to the target */
-    uint64_t device, inode; /* of the file of a live process; 0: not known */
+    uint64_t device, inode; /* the file's in a live process; 0: not known */
 };
 
 struct target_registers { /* the fields of struct user_regs_struct that are needed */
@@ -76,9 +76,10 @@ struct target {
     const struct target_ops *ops;
     void *impl;
     enum target_source source;
-    uint32_t pid;         /* 0: not known */
-    uint32_t memory_pid;  /* of the live process whose memory is read; 0: none */
-    uint64_t moment_ns;   /* of CLOCK_REALTIME, when all threads stood; UINT64_MAX: of a core */
+    uint32_t pid;        /* 0: not known */
+    uint32_t memory_pid; /* the live process whose memory is read; 0: none */
+    uint64_t
+        moment_ns; /* CLOCK_REALTIME when all threads stood; UINT64_MAX: a core's is not known */
     uint64_t stopped_ns;  /* how long the process could not run; set when it goes on */
     bool knows_pages;     /* target_page does */
     uint64_t own_bytes;   /* that a live process has in memory and swap, or a core's file as data;
@@ -100,7 +101,7 @@ struct target {
     char **files; /* each path once */
     size_t file_count, file_room;
     struct index file_index;
-    char *note;          /* what the user should know: a truncated core; NULL: nothing. Owned */
+    char *note;          /* a note for the user: a truncated core; NULL: none. Owned */
     bool cut_off;        /* a core whose end is missing */
     uint64_t lacking;    /* bytes of writable memory that a core leaves out */
     uint64_t lacking_at; /* where the first of them were */
@@ -140,7 +141,7 @@ void target_finish(struct target *t);
  * read. Otherwise `refused` says why and the process stands still. */
 void target_snapshot(struct target *t);
 
-/* Whether the copy lacks more of the process's memory than could be kept, because the process asked
+/* True if the copy lacks more of the process's memory than could be kept, because the process asked
  * for that (MADV_DONTFORK): then the copy cannot be used. */
 bool target_copy_lacks(struct target *t);
 
@@ -177,7 +178,7 @@ bool target_get(struct target *t, uint64_t address, void *into, size_t bytes);
 bool target_peek(struct target *t, uint64_t address, uint64_t *word);
 void target_forget(struct target *t);
 
-/* Whether the page of an address was there before anything was read. Where that is not known, it
+/* True if the page of an address was there before anything was read. Where that is not known, it
  * was. Any thread. */
 enum resident_state target_page(struct target *t, uint64_t address);
 bool target_knows_pages(const struct target *t);
@@ -193,7 +194,7 @@ uint32_t target_file(struct target *t, const char *path);
 /* The region that holds the address, or NULL. */
 const struct target_region *target_region_at(const struct target *t, uint64_t address);
 
-/* Whether the program may have addresses of blocks there: memory of its own, also such that no
+/* True if the program may have addresses of blocks there: memory of its own, also such that no
  * thread may write to at the moment, and memory that it shares and that is no file's. */
 bool target_refers(const struct target_region *r);
 

@@ -222,7 +222,7 @@ static int note_files(struct target *t, struct core *c, const uint8_t *data, siz
 static int read_notes(struct target *t, struct core *c, uint64_t offset, uint64_t bytes)
 {
     const uint64_t there = offset < c->size ? c->size - offset : 0;
-    const uint64_t room = NOTES_BYTES_MAX - c->notes_bytes; /* of all together */
+    const uint64_t room = NOTES_BYTES_MAX - c->notes_bytes; /* for all together */
     bytes = bytes < there ? bytes : there;
     if (bytes > room) {
         bytes = room;

@@ -511,7 +511,7 @@ static bool keep_region(struct keeping *k, const struct target_region *r)
     return true;
 }
 
-/* What there is of shared memory. It is read of the copy, while the process runs. */
+/* Notes the shared memory that there is. It is read of the copy, while the process runs. */
 static bool note_shared(struct keeping *k, const struct target_region *r)
 {
     struct heap_live *live = k->live;
@@ -606,7 +606,7 @@ bool target_copy_lacks(struct target *t)
 
 /* --- the target --- */
 
-/* Whether the threads that stand are of the image that the memory is read of. Where that image
+/* True if the threads that stand are of the image that the memory is read of. Where that image
  * cannot be known again, nothing is written to it. */
 static bool has_image(const struct heap_live *live)
 {

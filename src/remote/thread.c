@@ -24,7 +24,7 @@ enum {
     SHORT_NS = 20000,
     LONG_NS = 1000000,
     STUCK_NS = 20000000, /* a seizing that takes longer waits for an exec */
-    STOP_MS = 1000       /* of a busy machine; then another thread is asked */
+    STOP_MS = 1000       /* long enough for a busy machine; then another thread is asked */
 };
 
 const unsigned long thread_options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
@@ -55,7 +55,7 @@ ssize_t thread_list(const struct handle *h, pid_t **tids)
 
 /* ---- seizing ---- */
 
-/* What the handler looks at, of the thread that seizes. Its timer stays: a process can have
+/* The state that the handler reads, of the thread that seizes. Its timer stays: a process can have
  * thousands of threads. */
 static struct {
     struct thread *held;

@@ -66,7 +66,7 @@ void thread_leave_late(uint64_t limit_ns);
 
 /* A signal that stops processes. */
 bool thread_stops(int signal);
-/* Whether the thread, of whose stop the status is, stands at a signal that its own code brought
+/* True if the thread, of whose stop the status is, stands at a signal that its own code brought
  * about (SIGSEGV, ...), and that is not delivered yet. */
 bool thread_faulted(const struct thread *t, int status);
 
@@ -93,10 +93,10 @@ void thread_nap(uint64_t ns);
 /* Reads its registers, and undoes what the stop did to a system call. False: it is gone. */
 bool thread_registers(struct thread *t);
 
-/* Whether the stop interrupted a system call, which the kernel would let begin again or go on. */
+/* True if the stop interrupted a system call, which the kernel would let begin again or go on. */
 bool thread_interrupted(const struct thread *t);
 
-/* Whether it is in a sequence that must not be left and entered again. h: its process. */
+/* True if it is in a sequence that must not be left and entered again. h: its process. */
 bool thread_in_sequence(const struct handle *h, pid_t tid);
 
 /* Lets it go on, with its signal; one that has died is waited for, up to a time. Not of one that
@@ -105,7 +105,7 @@ void thread_let_go(struct thread *t, uint64_t until_ns);
 /* The time for that: THREAD_LET_GO_MS, and none when this process is asked to end. */
 uint64_t thread_let_go_until(void);
 
-/* Whether a signal that asks this process to end is blocked and has come. */
+/* True if a signal that asks this process to end is blocked and has come. */
 bool thread_asked_to_end(void);
 
 #endif

@@ -38,7 +38,7 @@ static int note_builds(struct diff *d, const struct trace_info *info, char side,
     return 0;
 }
 
-/* Whether each build of a module in one recording is also in the other. */
+/* True if each build of a module in one recording is also in the other. */
 static bool same_builds(const struct diff *d, const char *module)
 {
     const size_t n = strlen(module) + 1; /* with its NUL */

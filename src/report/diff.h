@@ -31,7 +31,7 @@ struct diff_site {
 struct diff {
     struct diff_side old, now;
     struct diff_site *items; /* growth of `by` first, largest first, shrinking last */
-    size_t count;            /* of those that differ in anything */
+    size_t count;            /* how many differ in anything */
     enum metric by;
     /* A forest of frames, outermost at the roots. [1..frame_count] */
     uint32_t *parent;

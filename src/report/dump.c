@@ -28,9 +28,9 @@ enum side_kind {
     SIDE_END
 };
 
-struct side { /* what happens beside the calls */
+struct side { /* events beside the calls */
     uint64_t time_ns;
-    uint32_t index; /* of the thread, the note, the fault, ... */
+    uint32_t index; /* the index of the thread, the note, the fault, ... */
     uint8_t kind;   /* enum side_kind */
 };
 
@@ -47,7 +47,7 @@ struct source { /* an image, from its start to its end */
     struct image_filter filter;
     bool begun;
     uint64_t *live;      /* with windows, by slot: size of the block + 1; 0: it does not count */
-    uint64_t live_bytes; /* of these */
+    uint64_t live_bytes; /* the live bytes of these */
 };
 
 struct dump {

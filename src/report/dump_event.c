@@ -3,7 +3,7 @@
 #include "analyse/event_name.h"
 #include "base/digits.h"
 
-/* Of a line without names: four numbers of 20 digits, two of 18, two words of 32 and 7 of 12. */
+/* For a line without names: four numbers of 20 digits, two of 18, two words of 32 and 7 of 12. */
 #define LINE_ROOM 512u
 
 /* A word that is known here. */
@@ -18,7 +18,7 @@ struct word {
 
 static struct {
     struct word text[MLW_OP_COUNT];    /* "malloc(" */
-    struct word call[MLW_OP_COUNT];    /* of JSON: "malloc\"" */
+    struct word call[MLW_OP_COUNT];    /* in JSON: "malloc\"" */
     struct word kind[TRACE_OTHER + 1]; /* "alloc\"" */
 } words;
 
@@ -138,7 +138,7 @@ static inline char *put_ended(char *p, unsigned op, uint64_t address, uint64_t s
     return PUT(p, ")");
 }
 
-/* Of a call that is neither an allocation nor a release of a block. */
+/* Writes a call that is neither an allocation nor a release of a block. */
 static __attribute__((noinline)) char *put_other(char *p, const struct trace_batch *b, size_t i)
 {
     const unsigned op = b->op[i];
@@ -243,7 +243,7 @@ static __attribute__((noinline)) char *put_path_json(char *p, unsigned path)
     return PUT(p, "\"]");
 }
 
-/* Of a call that is a half of one, or takes one back. */
+/* Writes a call that is a half of one, or takes one back. */
 static __attribute__((noinline)) char *put_half(char *p, enum mlw_class class)
 {
     return class == MLW_CLASS_UNMAP_UNDO ? PUT(p, ",\"undone\":true") : PUT(p, ",\"half\":\"old\"");

@@ -12,11 +12,11 @@
 #include "frames/names.h"
 #include "trace/trace.h"
 
-struct dump_events { /* of one process */
+struct dump_events { /* one process's charge */
     /* set by dump_events_begin */
     struct lines *lines;
     const struct trace_image *image;
-    uint32_t index;      /* of the image */
+    uint32_t index;      /* the index of the image */
     struct names *names; /* NULL: a stack is its number */
     bool json;
     /* private */
@@ -25,7 +25,7 @@ struct dump_events { /* of one process */
     uint32_t thread; /* that called last; what stands between the time and its calls */
     uint32_t who_bytes;
     char time[64], who[96];
-    struct digits_near near; /* of JSON */
+    struct digits_near near; /* in JSON */
 };
 
 void dump_events_begin(struct dump_events *d, struct lines *lines, const struct trace_image *image,

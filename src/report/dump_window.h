@@ -18,7 +18,7 @@ struct window_figure {
 struct dump_window {
     uint64_t width_ns; /* set by the caller; 0: not used */
     bool json;         /* set by the caller */
-    uint64_t number;   /* of the window: it begins at number * width_ns */
+    uint64_t number;   /* the window's number: it begins at number * width_ns */
     uint64_t records;  /* in it */
     uint64_t live_bytes;
     struct window_figure size, live;

@@ -83,7 +83,7 @@ int explained_wish(const char *at, const struct trace_info *info, struct explain
     return 0;
 }
 
-/* What the pass looks at: each moment, and each measurement. */
+/* A look of the pass: each moment, and each measurement. */
 struct look {
     uint64_t time_ns;
     size_t item;
@@ -177,7 +177,7 @@ int explained_look(struct explained_search *x, size_t look, struct pinned_reader
     return status;
 }
 
-/* Of a moment that was asked for, both states were found: the measurement's stands for it, or not.
+/* For a moment that was asked for, both states were found: the measurement's stands for it, or not.
  * The other has no advice. */
 static void settle(const struct trace_image *image, struct explained *e, struct pinned *here)
 {

@@ -16,13 +16,13 @@ struct explained_list {
     size_t count;
 };
 
-/* What `--at` says (NULL: nothing), for a recording that has such a mark. */
+/* Reads `--at` (NULL: nothing), for a recording that has such a mark. */
 int explained_wish(const char *at, const struct trace_info *info, struct explain_wish *wish,
                    struct error *err);
 
-/* Of a finished model of the image; names: of it as well. Where the order in which frames are met
- * decides between equals, it is names of this alone (names_again). Nothing is explained under a
- * filter of anything but time. */
+/* Explains a finished model of the image; names: the image's as well. Where the order in which
+ * frames are met decides between equals, it is names of this alone (names_again). Nothing is
+ * explained under a filter of anything but time. */
 int explained_find(struct trace *t, uint32_t image, const struct model *m,
                    const struct report_options *o, struct names *names, struct explained_list *list,
                    struct error *err);

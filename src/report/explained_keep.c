@@ -179,7 +179,7 @@ void explained_forget(struct explained_asked *a)
     a->bits = NULL;
 }
 
-/* Of each stack that was asked for, the first one of the same call site: its place. */
+/* For each stack that was asked for, the first one of the same call site: its place. */
 static bool classes_of(struct names *names, const uint64_t *asked, size_t n, uint64_t *class)
 {
     uint32_t *sites = malloc((n + 1) * sizeof *sites);
@@ -194,7 +194,7 @@ static bool classes_of(struct names *names, const uint64_t *asked, size_t n, uin
     return sites != NULL;
 }
 
-/* Whether the names of today distinguish the stacks as they did. */
+/* True if the names of today distinguish the stacks as they did. */
 static bool same_classes(const struct explained_pass *x, const uint64_t *asked, const uint64_t *was,
                          size_t n)
 {

@@ -17,7 +17,7 @@
 struct explained_pass {
     struct trace *t;
     uint32_t image;
-    struct names *names;        /* of the pass alone: they have met what it asked for */
+    struct names *names;        /* the pass's alone: they have met the frames that it asked for */
     const uint64_t *times_ns;   /* [count] */
     const uint64_t *trim_bytes; /* [count] as advice_sites_find gets them */
     size_t count;

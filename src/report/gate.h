@@ -39,7 +39,7 @@ struct gate_values {
     const char *unknown[GATE_FIGURES]; /* why the value is not known; NULL: it is */
 };
 
-/* Of one process. m: finished, of these options. */
+/* Fills the values of one process. m: finished, of these options. */
 void gate_values_of(const struct model *m, const struct report_options *o, struct gate_values *v);
 /* Adds the figures of another process; a figure unknown for one is unknown for both. */
 void gate_values_add(struct gate_values *sum, const struct gate_values *v);
@@ -56,7 +56,7 @@ struct gate_process {
     struct gate_place place[METRICS]; /* function NULL: unknown, or not asked for */
 };
 
-/* What a report fills on its way; all zero at first. */
+/* The values that a report fills on its way; all zero at first. */
 struct gate_processes {
     bool places; /* asked for: call sites, too */
     struct gate_process *items;

@@ -9,7 +9,7 @@
 
 struct heap_view {
     bool known;              /* else nothing below holds */
-    struct resident_view at; /* of resident_at_peak */
+    struct resident_view at; /* from resident_at_peak */
     struct pinned pinned;    /* the blocks of that moment */
 };
 
@@ -17,7 +17,7 @@ struct heap_view {
  * free_bytes. */
 struct heap_free {
     int64_t free_bytes;    /* resident less usable bytes of live blocks */
-    int64_t header_bytes;  /* of live blocks */
+    int64_t header_bytes;  /* headers of live blocks */
     int64_t pinned_bytes;  /* on pages with live blocks */
     int64_t between_bytes; /* whole free pages below the highest block, taken to be resident */
     int64_t top_bytes;     /* the rest: above the highest block; negative: that much of the above is
@@ -34,8 +34,8 @@ void heap_release(struct heap_view *h);
  * mappings in it. */
 struct heap_free heap_free_of(const struct heap_view *h, enum pinned_kind kind);
 
-/* What keeps most first: places in p->stacks of those whose blocks keep anything, by pinned and
- * below together. The caller frees the array; NULL without memory. */
+/* Keepers, the largest first: places in p->stacks of those whose blocks keep anything, by pinned
+ * and below together. The caller frees the array; NULL without memory. */
 uint32_t *heap_keepers(const struct pinned *p, size_t *count);
 
 #endif

@@ -345,7 +345,7 @@ static void json_level(struct json *j, const struct trace_image *image, const st
     json_close_object(j);
 }
 
-/* Of a long series the largest of each stretch, so that peaks stay. */
+/* Writes the largest of each stretch of a long series, so that peaks stay. */
 static void json_levels(struct json *j, const struct trace_image *image)
 {
     const uint32_t step = image->level_count / 1000 + 1;

@@ -12,7 +12,7 @@
 /* "faults", ...: of an enum mlw_kernel_kind. */
 const char *kernel_kind_name(unsigned kind);
 
-/* Whether the user's filters leave faults and events in: only times do. */
+/* True if the user's filters leave faults and events in: only times do. */
 bool kernel_shown(const struct report_options *o);
 
 /* Text: faults by place and by call site, the exact resident size, events of the allocator and of

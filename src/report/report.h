@@ -22,10 +22,10 @@
 struct gate_processes;
 
 struct report_options {
-    struct selection_options select; /* what to look at */
+    struct selection_options select; /* the selection */
     const char *suppressions;        /* path of a suppression file */
     const char *at; /* whose resident size is explained: see explained_wish; NULL: by itself */
-    /* What to show. */
+    /* The content of the report. */
     enum metric by;
     bool by_given;    /* text: this tree only */
     uint64_t top;     /* sites; 0: text 10, JSON REPORT_JSON_SITES; REPORT_ALL: all */
@@ -44,7 +44,7 @@ struct report_options {
     bool unicode, bold;
     bool plots;   /* text: time as a plot of several lines, where there is a line of bars else */
     bool numbers; /* text: no bars at all */
-    /* What to fill on the way: figures of each process (report/gate.h); NULL: none. */
+    /* Values to fill on the way: figures of each process (report/gate.h); NULL: none. */
     struct gate_processes *gate;
     void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
     void *progress_arg;

@@ -140,7 +140,7 @@ static void write_left_out(struct json *j, const struct sites *sites, size_t sho
     json_close_object(j);
 }
 
-/* What writing a process needs besides its model. */
+/* The findings that writing a process needs besides its model. */
 struct findings {
     struct sites sites;
     struct heap_view heap;
@@ -388,7 +388,7 @@ static void write_suppressions(struct json *j, const struct suppressions *s)
     json_number(j, "unused_suppressions", suppressions_unused(s));
 }
 
-/* What holds for all processes of a document. */
+/* The facts that hold for all processes of a document. */
 struct whole {
     const struct report_options *o;
     struct selection selection;

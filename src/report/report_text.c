@@ -20,7 +20,7 @@
 
 typedef unsigned long long ull;
 
-struct summary { /* of an image, for the table of processes */
+struct summary { /* an image's row in the table of processes */
     struct model_totals totals;
     uint32_t image;
 };
@@ -33,7 +33,7 @@ struct run {
     struct summary *summaries;
     size_t count;
     struct model *biggest; /* with its stacks */
-    struct names *names;   /* of the biggest */
+    struct names *names;   /* the names of the biggest */
     uint32_t biggest_image;
     struct warnings warnings;
 };
@@ -457,7 +457,7 @@ int report_text(FILE *out, const char *path, struct trace *t, struct symbols *sy
     if (selection_open(&selection, &o->select, info, err))
         return -1;
     struct run r = {.page = &page, .o = o, .info = info, .selection = &selection};
-    struct explain_wish wish; /* whether there is such a moment is said before anything else */
+    struct explain_wish wish; /* true if there is such a moment is said before anything else */
     int status = explained_wish(o->at, info, &wish, err);
     if (!status && o->suppressions)
         status = suppressions_read(&suppressions, o->suppressions, err);

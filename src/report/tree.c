@@ -143,7 +143,7 @@ static int callers(const struct tree *t, const char *prefix, struct group_cursor
         for (long i = 1; i < n; i++)
             beside += figures_metric(&groups[i].figures, t->by);
         const bool one = n > 0 && beside < t->whole / CHAIN_SHARE + (n == 1);
-        if (one) { /* what comes from elsewhere is too little to be shown */
+        if (one) { /* the calls from elsewhere are too few to be shown */
             cursors += groups[0].first;
             count = groups[0].count;
         }
@@ -200,7 +200,8 @@ struct via {
     uint64_t weight;
 };
 
-/* What the stacks of a site called, the most first. Returns how many functions there are. */
+/* The functions that the stacks of a site called, the most first. Returns how many functions there
+ * are. */
 static size_t called_by(const struct tree *t, const struct group_cursor *cursors, size_t count,
                         struct via *list, size_t room)
 {

@@ -25,7 +25,7 @@ enum column_kind {
     COLUMN_FRAMES, /* uint32_t, a stack: `frames` and `call_site`. Only with table.names */
     /* For schemas alone; other code writes them. */
     COLUMN_OBJECT, /* any keys: counts by name */
-    COLUMN_LIST    /* of texts */
+    COLUMN_LIST    /* a list of texts */
 };
 
 enum {
@@ -56,8 +56,8 @@ struct column {
 
 struct table {
     const struct column *columns; /* up to COLUMN_END */
-    uint16_t with;                /* of the caller's bits */
-    struct names *names;          /* of COLUMN_FRAMES; NULL: left out */
+    uint16_t with;                /* the with of the caller's bits */
+    struct names *names;          /* the names of COLUMN_FRAMES; NULL: left out */
 };
 
 /* The keys of a row, into the object that is open. */

@@ -13,15 +13,15 @@ enum {
     HEAP_ROOTS = COLUMN_WITH << 1,
     HEAP_SIZES = COLUMN_WITH << 2,
     HEAP_SITES = COLUMN_WITH << 3,
-    HEAP_AGES = COLUMN_WITH << 4, /* of blocks are known */
+    HEAP_AGES = COLUMN_WITH << 4, /* ages of blocks are known */
     HEAP_VERIFIED = COLUMN_WITH << 5,
     HEAP_RECORDED = COLUMN_WITH << 6
 };
 
 extern const struct column heap_fact_columns[], heap_cold_facts_columns[], heap_arena_columns[];
-extern const struct column heap_row_columns[];  /* of heap_row: types and sizes */
-extern const struct column heap_root_columns[]; /* of heap_row: roots */
-extern const struct column heap_site_columns[]; /* of heap_site */
+extern const struct column heap_row_columns[];  /* columns of heap_row: types and sizes */
+extern const struct column heap_root_columns[]; /* columns of heap_row: roots */
+extern const struct column heap_site_columns[]; /* columns of heap_site */
 extern const struct column heap_pin_columns[], heap_cold_columns[], heap_leak_columns[];
 extern const struct column heap_step_columns[], heap_step_root_columns[];
 
@@ -40,7 +40,7 @@ extern const struct column heap_change_columns[], heap_root_change_columns[]; /*
 struct table heap_columns(const struct heap *h, const struct column *columns, enum heap_by by,
                           struct names *names);
 
-extern const struct schema_part heap_schema[]; /* of all documents of `mallow heap` */
+extern const struct schema_part heap_schema[]; /* schema of all documents of `mallow heap` */
 
 /* "kind name (module)" of a row, a group or the like, as arguments of printf. */
 #define HEAP_NAME "%s%s%s%s%s%s"

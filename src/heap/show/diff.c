@@ -32,7 +32,7 @@ static int by_row(const void *a, const void *b)
     return by_names(x->row, y->row);
 }
 
-/* What a change is ranked by: types by their own bytes, roots by what they retain. */
+/* The rank of a change: types by their own bytes, roots by what they retain. */
 static int64_t growth(const struct change *c)
 {
     return *c->row->kind ? (int64_t)(c->new.retained_bytes - c->old.retained_bytes)

@@ -25,9 +25,10 @@ struct heap_show {
     enum heap_view view;
     uint64_t top; /* rows of a table */
     bool top_given;
-    bool free;           /* which types keep free memory from being returned */
-    bool cold;           /* the blocks that were not written */
-    struct names *names; /* of the recording's call stacks, or of the samples'; NULL: none */
+    bool free; /* which types keep free memory from being returned */
+    bool cold; /* the blocks that were not written */
+    struct names
+        *names; /* the names of the recording's call stacks, or of the samples'; NULL: none */
     const struct heap_samples *samples; /* NULL: not of samples */
     bool leaks;                         /* the list of unreachable groups */
 };

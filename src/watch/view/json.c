@@ -34,7 +34,7 @@ static uint64_t since_start(const struct watch_process *p, uint64_t ns)
     return ns > p->start_ns ? ns - p->start_ns : 0;
 }
 
-/* What every object begins with. ns: CLOCK_MONOTONIC. */
+/* Writes the beginning of every object. ns: CLOCK_MONOTONIC. */
 static void begin(struct json *j, const struct watch_process *p, const char *kind, uint64_t ns)
 {
     char host[HOST_NAME_MAX + 1] = "";

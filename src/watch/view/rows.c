@@ -66,7 +66,7 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Whether a site is shown: it has blocks of those asked for, or figures of its whole life are. */
+/* True if a site is shown: it has blocks of those asked for, or figures of its whole life are. */
 static bool shown(const struct watch_view *v, const struct watch_site *s)
 {
     return s->chosen.samples ||
@@ -74,7 +74,7 @@ static bool shown(const struct watch_view *v, const struct watch_site *s)
 }
 
 struct build {
-    size_t *offset; /* of a row's frames, in words */
+    size_t *offset; /* the offset of a row's frames, in words */
     size_t *table;  /* hash of rows: index + 1 */
     size_t room;
     struct buffer frames;

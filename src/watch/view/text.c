@@ -101,7 +101,7 @@ static void append_growth(struct buffer *b, double growth)
         buffer_printf(b, ", shrunk by %s", size_text(n, -growth));
 }
 
-/* What only this order is asked for. */
+/* Adds the figures that only this order shows. */
 static void append_order(struct buffer *b, const struct watch_site *s, enum watch_order order)
 {
     char n[HUMAN_TEXT_BYTES];
@@ -299,7 +299,7 @@ int watch_text_report(struct watch_view *v, const struct watch_report *r,
         return -1;
     if ((!r->process->asked || r->process->life == WATCH_REPLACED) && !rows->count &&
         (r->kind == WATCH_OLD || r->kind == WATCH_FINAL))
-        return 0; /* of a child only what there is to say: a build has thousands */
+        return 0; /* a child without findings is left out: a build has thousands */
     print_heading(&p, r, rows, marking);
     if (r->kind == WATCH_OLD)
         print_age(&p, r);

@@ -51,7 +51,7 @@ int watch_view_caught(struct watch_view *v, const struct watch_caught *c, struct
 /* --- for those who draw their own --- */
 
 struct watch_row {
-    struct watch_site site; /* of all stacks that read alike; .stack is one of them */
+    struct watch_site site; /* sums over all stacks that read alike; .stack is one of them */
     const uint32_t *frames; /* ids, innermost first */
     size_t count;
     size_t first;           /* the call site (names.h) */
