@@ -6,7 +6,9 @@
 
 #include "arch/code.h"
 
-enum { WINDOW = 1 << 16, OVERLAP = 16, CODE_MOST = 1 << 26 };
+/* LIBRARY_MOST: of one file that is named like a C library. Its code is smaller, and a program can
+ * give any file that name. */
+enum { WINDOW = 1 << 16, OVERLAP = 16, CODE_MOST = 1 << 26, LIBRARY_MOST = 1 << 23 };
 
 static void look_for(const uint8_t *code, size_t n, uint64_t at, struct code_pieces *p)
 {
@@ -51,8 +53,12 @@ static bool find(struct target *t, bool all, struct code_pieces *p)
             const char *slash = r->file ? strrchr(r->file, '/') : NULL;
             const bool libc =
                 slash && (!strncmp(slash, "/libc.", 6) || !strncmp(slash, "/libc-", 6));
-            if (r->flags & REGION_EXEC && slash && libc == !pass && !strstr(slash, "ld-linux"))
-                found = find_in(t, r, all, code, &left, p);
+            if (!(r->flags & REGION_EXEC) || !slash || libc != !pass || strstr(slash, "ld-linux"))
+                continue;
+            const uint64_t most = libc && left > LIBRARY_MOST ? LIBRARY_MOST : left;
+            uint64_t here = most;
+            found = find_in(t, r, all, code, &here, p);
+            left -= most - here;
         }
     free(code);
     return found;
