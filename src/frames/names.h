@@ -28,15 +28,17 @@ struct name_frame {
                              name */
     const char *module;   /* basename; NULL when unknown */
     unsigned line;        /* 0 when unknown */
-    bool inlined;         /* into the next frame */
-    bool known;           /* function is a name */
-    bool cut;             /* not a frame: says that the stack could not be unwound further */
-    bool own;             /* true for the program itself or its scripts, not of a library's file */
-    enum role role;
-    bool hidden;  /* the look leaves it out where others are outside of it */
-    bool below;   /* place is relative to the root of the sources */
-    bool wrapper; /* allocator's, library's or libc's: its caller is the interesting site */
+    /* In one word: there can be millions of frames. */
+    enum role role : 8;
+    bool inlined : 1; /* into the next frame */
+    bool known : 1;   /* function is a name */
+    bool cut : 1;     /* not a frame: says that the stack could not be unwound further */
+    bool own : 1;     /* true for the program itself or its scripts, not of a library's file */
+    bool hidden : 1;  /* the look leaves it out where others are outside of it */
+    bool below : 1;   /* place is relative to the root of the sources */
+    bool wrapper : 1; /* allocator's, library's or libc's: its caller is the interesting site */
 };
+_Static_assert(sizeof(struct name_frame) <= 56, "what a frame took before it had a brief name");
 
 struct names;
 
