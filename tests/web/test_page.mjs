@@ -26,9 +26,9 @@ function recordWith(options, name, ...command) {
   const file = path.join(folder, `${name}.mlw`);
   const done = spawnSync(mallow, ["record", "-q", "-o", file, ...options, "--", ...command], { env: environment, encoding: "utf8" });
   assert.equal(done.status, 0, done.stderr);
-  run("report", "--html", `${file}.html`, file);
+  run("report", "--full-names", "--html", `${file}.html`, file);
   assert.ok(fs.statSync(`${file}.html`).size <= 5000000);
-  return { file, page: `${file}.html`, report: JSON.parse(run("report", "--json", "-n", "0", file)) };
+  return { file, page: `${file}.html`, report: JSON.parse(run("report", "--full-names", "--json", "-n", "0", file)) };
 }
 
 // ---- reading the page ----
@@ -80,7 +80,7 @@ async function compare(page, process, what, figures = FIGURES) {
 async function reportOfRange(page, recording, process, early = false) {
   const [from, to] = await page.$eval("#range", (e) => [Number(e.dataset.fromNs), Number(e.dataset.toNs)]);
   const time = `${early && from === 0 ? 0 : process.start_ns + from}ns..${process.start_ns + to - 1}ns`;
-  const part = JSON.parse(run("report", "--json", "-n", "0", "-p", String(process.pid), "--time", time, recording.file));
+  const part = JSON.parse(run("report", "--full-names", "--json", "-n", "0", "-p", String(process.pid), "--time", time, recording.file));
   return part.processes.find((p) => p.start_ns === process.start_ns);
 }
 
@@ -444,8 +444,8 @@ const other = (browser, file, read) => open(browser, file, read, shots);
 /** mallow diff: two recordings, read back figure by figure. */
 async function difference(browser, old, now) {
   const file = path.join(folder, "diff.html");
-  run("diff", "--html", file, old.file, now.file);
-  const document = JSON.parse(run("diff", "--json", "-n", "4000", old.file, now.file)); // as many as the page has at most
+  run("diff", "--full-names", "--html", file, old.file, now.file);
+  const document = JSON.parse(run("diff", "--full-names", "--json", "-n", "4000", old.file, now.file)); // as many as the page has at most
   await other(browser, file, async (page) => {
     for (const [id, key] of [["end", "end_live_bytes"], ["peak", "peak_bytes"], ["allocated", "allocated_bytes"], ["calls", "calls"], ["temporary", "temporary"]]) {
       assert.equal(await number(page, `#totals [data-figure="${id}"]`), document.growth[key], `diff: growth of ${id}`);
