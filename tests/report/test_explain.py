@@ -123,7 +123,7 @@ class Explain(unittest.TestCase):
 
     def test_huge_heaps_of_huge_pages(self):
         """The same in pages of the kernel's pool. More is resident then: pages are of 2 MiB, and free ones of them stay."""
-        with huge_pages(100):
+        with huge_pages(300):
             p = Program("pool", environment={"GLIBC_TUNABLES": "glibc.malloc.hugetlb=2"})
             e = self.check_huge_heaps(p)
         self.assertEqual(e["hugetlb_bytes"] % (2 << 20), 0)
