@@ -43,8 +43,8 @@ static void check_harmless(const char *text, bool lines)
 static void make(char *to, size_t room)
 {
     static const char *const pieces[] = {"\033[2J",
-                                         "\302\233"
-                                         "31m",
+                                         ("\302\233"
+                                          "31m"),
                                          "\342\200\256",
                                          "\342\201\246",
                                          "\342\200\250",
