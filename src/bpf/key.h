@@ -40,13 +40,15 @@ struct probe_key {
     char name[PROBE_NAME_BYTES];
 };
 
-struct probe_value { /* PROBE_VALUES of them */
-    __u64 calls;
-    __u64 bytes;
-    __u64 more;  /* the kind explains it */
-    __u64 extra; /* the kind explains it */
-    __u64 rest;  /* the kind explains it */
-    __u64 last;  /* the kind explains it */
+struct probe_value {
+    union {
+        struct {
+            __u64 calls;
+            __u64 bytes;
+            __u64 more, extra, rest, last; /* the kind explains them */
+        };
+        __u64 at[PROBE_VALUES]; /* the same by number */
+    };
 };
 
 /* A condition on events, as comparisons that lead forward to each other. Each names the comparison

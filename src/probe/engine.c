@@ -179,17 +179,10 @@ static void add_up_equal(struct probe_engine *e)
         qsort(e->rows, e->row_count, sizeof *e->rows, compare_row_keys);
     for (size_t i = 0; i < e->row_count; i++) {
         struct probe_row *last = kept ? &e->rows[kept - 1] : NULL;
-        const struct probe_value *v = &e->rows[i].value;
-        if (!last || compare_row_keys(last, &e->rows[i])) {
+        if (!last || compare_row_keys(last, &e->rows[i]))
             e->rows[kept++] = e->rows[i];
-            continue;
-        }
-        last->value.calls += v->calls;
-        last->value.bytes += v->bytes;
-        last->value.more += v->more;
-        last->value.extra += v->extra;
-        last->value.rest += v->rest;
-        last->value.last += v->last;
+        else
+            probe_value_add(&last->value, &e->rows[i].value);
     }
     e->row_count = kept;
 }
@@ -536,16 +529,12 @@ static int subtract_earlier(struct probe_state *s, struct error *err)
         const struct probe_row *old = s->before_count ? bsearch(&row, s->before, s->before_count,
                                                                 sizeof *s->before, compare_row_keys)
                                                       : NULL;
-        if (old) {
-            row.value.calls -= old->value.calls;
-            row.value.bytes -= old->value.bytes;
-            row.value.more -= old->value.more;
-            row.value.extra -= old->value.extra;
-            row.value.rest -= old->value.rest;
-            row.value.last -= old->value.last;
+        bool is_news = false;
+        for (int k = 0; k < PROBE_VALUES; k++) {
+            row.value.at[k] -= old ? old->value.at[k] : 0;
+            is_news = is_news || row.value.at[k];
         }
-        if (row.value.calls || row.value.bytes || row.value.more || row.value.extra ||
-            row.value.rest || row.value.last)
+        if (is_news)
             e->rows[kept++] = row;
     }
     free(s->before);

@@ -119,9 +119,7 @@ static int leave_out(const struct probe_engine *e, struct slab *s, const struct 
     memcpy(n.key.name, row->key.name, sizeof n.key.name);
     for (size_t i = 0; i < s->count; i++)
         if (reads_same(e, &s->list[i].key, &n.key)) {
-            s->list[i].value.calls += n.value.calls;
-            s->list[i].value.bytes += n.value.bytes;
-            s->list[i].value.more += n.value.more;
+            probe_value_add(&s->list[i].value, &n.value);
             return 0;
         }
     if (!ARRAY_ROOM(s->list, s->count + 1, s->room))

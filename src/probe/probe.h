@@ -175,6 +175,12 @@ struct probe_row {
     struct probe_value value;
 };
 
+static inline void probe_value_add(struct probe_value *to, const struct probe_value *v)
+{
+    for (int i = 0; i < PROBE_VALUES; i++)
+        to->at[i] += v->at[i];
+}
+
 /* A frame of a user stack. path NULL: nothing is known but the address. */
 struct probe_frame {
     const char *path;

@@ -91,7 +91,7 @@ static void write_histogram(struct json *j, const struct probe_result *r,
     const struct probe_layout *l = probe_layout(r);
     const int counted = probe_histogram_counted(r), of = probe_histogram_of(r);
     const char unit = probe_histogram_unit(r);
-    struct probe_value class[65] = {{0}};
+    struct probe_value class[65] = {0};
     for (size_t i = 0; i < n; i++)
         if (rows[i].key.size_class < 65)
             probe_value_add(&class[rows[i].key.size_class], &rows[i].value);

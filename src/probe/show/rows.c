@@ -30,21 +30,7 @@ int probe_histogram_of(const struct probe_result *r)
     return probe_layout(r)->histogram == 't' ? 3 : 1;
 }
 
-uint64_t probe_value(const struct probe_value *v, int which)
-{
-    const uint64_t values[PROBE_VALUES] = {v->calls, v->bytes, v->more, v->extra, v->rest, v->last};
-    return values[which];
-}
-
-void probe_value_add(struct probe_value *to, const struct probe_value *v)
-{
-    to->calls += v->calls;
-    to->bytes += v->bytes;
-    to->more += v->more;
-    to->extra += v->extra;
-    to->rest += v->rest;
-    to->last += v->last;
-}
+uint64_t probe_value(const struct probe_value *v, int which) { return v->at[which]; }
 
 static int compare(const struct probe_row *x, const struct probe_row *y)
 {

@@ -14,7 +14,6 @@ int probe_histogram_counted(const struct probe_result *r);
 int probe_histogram_of(const struct probe_result *r);
 
 uint64_t probe_value(const struct probe_value *v, int which);
-void probe_value_add(struct probe_value *to, const struct probe_value *v);
 
 /* Rows that differ in size only. */
 struct probe_group {
