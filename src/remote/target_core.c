@@ -1,7 +1,6 @@
 /* target_core.c - core files, of the kernel and of gdb's gcore; see target.h. All that a core says
  * is checked against its size and against what addresses can be. */
 #include <elf.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,18 +45,7 @@ struct core {
 
 static size_t read_at(int fd, void *into, size_t bytes, uint64_t offset)
 {
-    size_t done = 0;
-    if (offset > INT64_MAX - bytes)
-        return 0;
-    while (done < bytes) {
-        ssize_t n = pread(fd, (uint8_t *)into + done, bytes - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        done += (size_t)n;
-    }
-    return done;
+    return offset > INT64_MAX - bytes ? 0 : trust_read(fd, into, bytes, offset);
 }
 
 /* The first that ends behind the address, or NULL. */
