@@ -85,18 +85,18 @@ static const char *call(struct target *t, struct heap_live *live, long number, c
     if (!(b.thread = choose(t, live)))
         return "no thread of it can be borrowed now";
     memcpy(own, a, sizeof own);
-    const bool tells = made && !ptrace(PTRACE_SETOPTIONS, b.thread->tid, NULL,
-                                       thread_options | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK);
+    const bool reports = made && !ptrace(PTRACE_SETOPTIONS, b.thread->tid, NULL,
+                                         thread_options | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK);
     b.sigreturn = live->pieces.sigreturn;
     if (!handle_same(&live->process, b.thread->tid) || !borrow_prepare(&b) ||
-        (made && (!tells || !(own[1] = prepare_child(&b, &live->pieces)))))
+        (made && (!reports || !(own[1] = prepare_child(&b, &live->pieces)))))
         refused = "its thread could not be prepared";
     else if (!borrow_system_call(&b, live->pieces.call, number, own, CALL_MS * 1000000ull, result))
         refused = "its thread could not be borrowed";
     if (made)
         *made = b.made;
     borrow_put_back(&b);
-    if (tells && b.thread->stopped && !b.thread->gone)
+    if (reports && b.thread->stopped && !b.thread->gone)
         ptrace(PTRACE_SETOPTIONS, b.thread->tid, NULL, thread_options);
     return refused;
 }

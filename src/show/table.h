@@ -56,7 +56,7 @@ struct column {
 
 struct table {
     const struct column *columns; /* up to COLUMN_END */
-    uint16_t with;                /* the with of the caller's bits */
+    uint16_t with;                /* bits of the caller that are on */
     struct names *names;          /* the names of COLUMN_FRAMES; NULL: left out */
 };
 

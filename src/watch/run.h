@@ -24,7 +24,7 @@ struct watch_report {
     uint64_t older_than_ns;    /* OLD: the age */
     bool automatic;            /* chosen by the program's lifetimes: */
     struct age_choice choice;  /* this way */
-    uint64_t since_ns;         /* when the report before was made of this kind; 0: none */
+    uint64_t since_ns;         /* when the report of this kind before it was made; 0: none */
     struct watch_freed *freed; /* FREES: latest last */
     uint32_t freed_count;
 };

@@ -116,7 +116,7 @@ static pid_t begin_on(bool of_brk)
     _exit(1);
 }
 
-/* What lies below a stack in the heap are blocks. */
+/* Blocks lie below a stack in the heap. */
 static void refuses(bool of_brk)
 {
     struct injected t;
