@@ -303,7 +303,7 @@ struct advise_cli {
     bool json, lossy;
     const char *at;
     uint64_t rounds;
-    struct option_texts settings;
+    struct text_list settings;
 };
 
 #define AT(field) offsetof(struct advise_cli, field)

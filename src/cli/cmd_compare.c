@@ -25,7 +25,7 @@
 /* The options of `mallow compare`. */
 struct compare_cli {
     struct replaying how;
-    struct option_texts alloc;
+    struct text_list alloc;
     const char *save, *against, *fail_above, *precision, *html;
     struct gate_options gate;
     const char *shard;

@@ -131,7 +131,7 @@ struct probe_cli {
     uint64_t pid, duration_ns, interval_ns, top;
     const char *by, *order, *where, *histogram, *library, *output, *command;
     uint64_t frames;
-    struct option_texts functions;
+    struct text_list functions;
     int source;
     bool all, list, no_follow, mmap, live, sizes, json, folded, verbose;
 };

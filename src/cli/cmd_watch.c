@@ -109,7 +109,13 @@ static const struct option_spec specs[] = {
      .completion = VALUE_PID},
     {'a', "all", OPTION_FLAG, AT(all), NULL,
      "watch every process that carries the library: by its static probes (root), or of this user"},
-    WATCH_ALL_SPECS(struct watch_cli, select),
+    {0, "comm", OPTION_TEXTS, AT(select.comms), "NAME",
+     "with -a: only processes of this name (as ps -o comm shows it); may be repeated"},
+    {0, "cgroup", OPTION_TEXT, AT(select.cgroup), "PATH",
+     "with -a: only processes in this control group and those below, "
+     "/system.slice/nginx.service"},
+    {0, "user", OPTION_TEXT, AT(select.user), "USER",
+     "with -a: only processes of this user, by name or number"},
     {0, "config", OPTION_TEXT, AT(config), "FILE",
      "options as lines of 'key = value', below those of the command line; SIGHUP reads it again",
      .completion = VALUE_FILE},
@@ -162,11 +168,45 @@ static const struct option_spec specs[] = {
     {0, "pprof", OPTION_TEXT, AT(pprof), "FILE",
      "write a pprof profile with each report and at the end; %p in FILE is the process id",
      .completion = VALUE_FILE},
-    WATCH_SERVE_SPECS(struct watch_cli, serve),
+    {0, "listen", OPTION_TEXT, AT(serve.listen), "ADDR:PORT",
+     "serve a live page, /report.json, /metrics and /debug/pprof by HTTP on this loopback address "
+     "(port 0: any); on another one with a token and TLS"},
+    {0, "token-file", OPTION_TEXT, AT(serve.token_file), "FILE",
+     "answer only requests that name the token in the first line of FILE; without --listen, the "
+     "token for the server of --push",
+     .completion = VALUE_FILE},
+    {0, "tls-cert", OPTION_TEXT, AT(serve.certificate), "FILE",
+     "encrypt answers, with the certificate (PEM, with its chain) in FILE",
+     .completion = VALUE_FILE},
+    {0, "tls-key", OPTION_TEXT, AT(serve.key), "FILE",
+     "its private key (PEM), which others cannot read", .completion = VALUE_FILE},
     {0, "metrics-file", OPTION_TEXT, AT(metrics_file), "FILE",
      "keep the metrics in FILE, for the textfile collector of Prometheus's node exporter",
      .completion = VALUE_FILE},
-    WATCH_PUSH_SPECS(struct watch_cli, push),
+    {0, "push", OPTION_TEXT, AT(push.url), "URL",
+     "push profiles to this server while the watch runs (https, or http on this machine)"},
+    {0, "push-as", OPTION_CHOICE, AT(push.as), "pyroscope|otlp|clickhouse",
+     "what the server is: pyroscope takes pprof by /ingest (default), otlp profiles of "
+     "OpenTelemetry (experimental), clickhouse reports into a store of mallow fleet"},
+    {0, "push-every", OPTION_DURATION, AT(push.every_ns), "DURATION",
+     "push each process every DURATION, and when it ends (default 1m)", 100000000,
+     1000 * 3600 * 1000000000ull},
+    {0, "push-size", OPTION_SIZE, AT(push.most_bytes), "SIZE",
+     "split profiles that are larger before compression (default 4M)", 1, 1ull << 30},
+    {0, "label", OPTION_TEXTS, AT(push.labels), "KEY=VALUE",
+     "push with this label; service_name is the program's name without it; may be repeated"},
+    {0, "push-token-file", OPTION_TEXT, AT(push.token_file), "FILE",
+     "the token for the server is the first line of FILE (default: --token-file without --listen)",
+     .completion = VALUE_FILE},
+    {0, "ca", OPTION_TEXT, AT(push.ca), "FILE",
+     "trust the certificates in FILE when pushing (default: the system's)",
+     .completion = VALUE_FILE},
+    {0, "spool", OPTION_TEXT, AT(push.spool), "DIR",
+     "keep profiles in DIR until the server has them, beyond the end of the watch (default: in "
+     "memory)",
+     .completion = VALUE_DIRECTORY},
+    {0, "spool-size", OPTION_SIZE, AT(push.spool_bytes), "SIZE",
+     "keep at most SIZE of them; the oldest give way (default 64M)", 4u << 10, 1ull << 40},
     {0, "plain", OPTION_FLAG, AT(plain), NULL, "reports one after the other on a terminal, too"},
     {0, "left", OPTION_CHOICE, AT(left), "list|clear",
      "say what processes that died left in /dev/shm, or remove it, and watch nothing"},
@@ -185,10 +225,10 @@ static const struct watch_cli defaults = {.on_error = -1,
                                           .by = -1,
                                           .how = -1,
                                           .view = VIEW_DEFAULTS,
-                                          .push = WATCH_PUSH_DEFAULTS};
+                                          .push = {.as = -1}};
 
 /* The numbers, to be freed. NULL: *status, and the reason has been printed. */
-static pid_t *parse_pids(const struct command *self, const struct option_texts *texts, int *status)
+static pid_t *parse_pids(const struct command *self, const struct text_list *texts, int *status)
 {
     pid_t *pids = calloc(texts->count + 1, sizeof *pids);
     if (!pids) {
@@ -210,6 +250,13 @@ static pid_t *parse_pids(const struct command *self, const struct option_texts *
     return pids;
 }
 
+static int detach(const struct command *self, pid_t pid, bool quiet)
+{
+    struct error err = {0};
+    return watch_detach(pid, quiet, command_note(self), &err) ? command_fail(self, &err)
+                                                              : EXIT_DONE;
+}
+
 /* --left and --detach, which watch nothing. */
 static int clean_up(const struct command *self, const struct watch_cli *o, int operand_count)
 {
@@ -217,7 +264,7 @@ static int clean_up(const struct command *self, const struct watch_cli *o, int o
     if (o->pids.count || o->all || operand_count)
         return command_usage(self, "--%s watches nothing: without -p, -a and PROGRAM", name);
     return o->left >= 0 ? watch_left(self, o->left == 1, o->json)
-                        : watch_detach(self, (pid_t)o->detach, o->quiet);
+                        : detach(self, (pid_t)o->detach, o->quiet);
 }
 
 /* True if the options go together, and those that need no system for their meaning. */
@@ -234,17 +281,16 @@ static int check_watch_options(struct watch_config *config, struct watching *w,
     if (o->duration_ns && operand_count)
         return command_usage(self, "--duration goes with -p or -a: a program is watched until it "
                                    "ends");
-    int status = watch_all_check(self, o->all, o->how == WATCH_AUTO, o->how == WATCH_INJECT,
-                                 watch_config_changes(o), &o->select);
-    if (!status)
-        status = watch_serve_check(self, &o->serve, o->push.url != NULL);
-    if (!status)
-        status = watch_dump_check(self, o->dump_when, o->dump_to, &options->when);
-    struct error err;
+    struct error err = {0};
+    int status = watch_config_check(self, o);
+    if (status)
+        return status;
     w->look = view_look(&o->view);
-    if (!status && view_alloc_fns(&o->view, &w->look, &err))
-        status = command_fail(self, &err);
-    return status ? status : watch_config_settings(config, options, &w->run);
+    if (watch_serve_check(&o->serve, o->push.url != NULL, &err) ||
+        watch_dump_check(o->dump_when, o->dump_to, &options->when, &err) ||
+        view_alloc_fns(&o->view, &w->look, &err))
+        return command_fail(self, &err);
+    return watch_config_settings(config, options, &w->run);
 }
 
 /* The library for a program, and whether it can be watched. 0, or an exit status. */
@@ -264,10 +310,11 @@ static int watch_programs(const struct command *self, struct watch_config *confi
     const struct watch_cli *o = &config->now;
     if (o->left >= 0 || o->detach)
         return clean_up(self, o, operand_count);
-    struct watching w = {.command = self,
-                         .o = o,
-                         .attach = {.command = self, .period = o->period, .quiet = o->quiet},
-                         .dump = {.directory = o->dump_to}};
+    struct watching w = {
+        .command = self,
+        .o = o,
+        .attach = {.note = command_note(self), .period = o->period, .quiet = o->quiet},
+        .dump = {.directory = o->dump_to}};
     char library[PATH_MAX] = "";
     struct watch_options options = {.argv = operand_count ? operands : NULL,
                                     .library = library,

@@ -8,6 +8,7 @@
 #define MALLOW_CLI_COMMAND_H
 
 #include "base/error.h"
+#include "base/note.h"
 #include "cli/options.h"
 
 /* Exit statuses. `record` and its like return the program's own, or EXIT_NOT_*. */
@@ -68,6 +69,9 @@ int command_no_memory(const struct command *c);
  * on. */
 void command_warn(const struct command *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* command_warn as a note, for code below cli/. */
+struct note command_note(const struct command *c);
 
 /* Call before exiting 0 after printing results: flushes stdout and says so, with EXIT_FAILED, when
  * the output did not arrive (a full disk, a closed pipe). */

@@ -11,7 +11,7 @@
 struct fleet_cli {
     const char *store, *key_file, *ca, *cluster, *host, *service, *build_id, *since, *until, *old,
         *now, *baseline, *group_by, *watched, *html;
-    struct option_texts labels;
+    struct text_list labels;
     int by;
     uint64_t top, slice_ns;
     bool json, sql, events, growth, leaks, distribution, timeline;

@@ -62,6 +62,13 @@ int command_fail(const struct command *c, const struct error *err)
     return err->kind == ERROR_USAGE ? EXIT_USAGE : EXIT_FAILED;
 }
 
+static void warn_noted(void *arg, const char *text) { command_warn(arg, "%s", text); }
+
+struct note command_note(const struct command *c)
+{
+    return (struct note){.line = warn_noted, .arg = (void *)(uintptr_t)c};
+}
+
 int command_no_memory(const struct command *c)
 {
     struct error err;

@@ -163,7 +163,7 @@ static bool parse_span(const char *text, struct option_span *span)
     return true;
 }
 
-static int add_text(const struct command *c, struct option_texts *list, const char *text)
+static int add_text(const struct command *c, struct text_list *list, const char *text)
 {
     const char **items = realloc(list->items, (list->count + 1) * sizeof *items);
     if (!items)
@@ -186,7 +186,7 @@ static int store(const struct command *c, const struct option_spec *o, const cha
             return command_usage(c, "%s: the %s is empty", spelling(o), o->value);
         *(const char **)field = text;
         return 0;
-    case OPTION_TEXTS: return add_text(c, (struct option_texts *)field, text);
+    case OPTION_TEXTS: return add_text(c, (struct text_list *)field, text);
     case OPTION_COUNT:
         if (!human_parse_count(text, &n))
             return command_usage(c, "%s: '%s' is not a whole number such as 20", spelling(o), text);
@@ -265,7 +265,7 @@ static size_t field_bytes(const struct option_spec *o)
     switch (o->kind) {
     case OPTION_FLAG: return sizeof(bool);
     case OPTION_TEXT: return sizeof(const char *);
-    case OPTION_TEXTS: return sizeof(struct option_texts);
+    case OPTION_TEXTS: return sizeof(struct text_list);
     case OPTION_CHOICE: return sizeof(int);
     case OPTION_SIZE_RANGE: return sizeof(struct option_range);
     case OPTION_TIME_RANGE: return sizeof(struct option_span);
@@ -284,7 +284,7 @@ void options_overlay(const struct command *c, const void *given, void *into)
         if (!memcmp(from, (const char *)c->defaults + o->offset, field_bytes(o)))
             continue;
         if (o->kind == OPTION_TEXTS)
-            free(((struct option_texts *)to)->items);
+            free(((struct text_list *)to)->items);
         memcpy(to, from, field_bytes(o));
     }
 }
@@ -292,11 +292,10 @@ void options_overlay(const struct command *c, const void *given, void *into)
 void options_release_others(const struct command *c, const void *given, void *into)
 {
     for (const struct option_spec *o = c->options; !is_end(o); o++) {
-        struct option_texts *list = (void *)((char *)into + o->offset);
+        struct text_list *list = (void *)((char *)into + o->offset);
         if (o->kind == OPTION_TEXTS &&
             list->items !=
-                ((const struct option_texts *)(const void *)((const char *)given + o->offset))
-                    ->items)
+                ((const struct text_list *)(const void *)((const char *)given + o->offset))->items)
             free(list->items);
     }
 }
@@ -310,7 +309,7 @@ bool options_same(const struct option_spec *o, const void *a, const void *b)
         return same_text(*(const char *const *)x, *(const char *const *)y);
     if (o->kind != OPTION_TEXTS)
         return !memcmp(x, y, field_bytes(o));
-    const struct option_texts *p = x, *q = y;
+    const struct text_list *p = x, *q = y;
     bool same = p->count == q->count;
     for (size_t i = 0; same && i < p->count; i++)
         same = same_text(p->items[i], q->items[i]);
@@ -452,9 +451,9 @@ void options_release(const struct command *c, void *into)
 {
     for (const struct option_spec *o = c->options; !is_end(o); o++)
         if (o->kind == OPTION_TEXTS) {
-            struct option_texts *list = (struct option_texts *)(void *)((char *)into + o->offset);
+            struct text_list *list = (struct text_list *)(void *)((char *)into + o->offset);
             free(list->items);
-            *list = (struct option_texts){0};
+            *list = (struct text_list){0};
         }
 }
 

@@ -21,21 +21,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text_list.h"
+
 enum option_kind {
     OPTION_FLAG,       /* bool: true when given; takes no value */
     OPTION_TEXT,       /* const char *: the value, borrowed from argv */
-    OPTION_TEXTS,      /* struct option_texts: every value given, in order */
+    OPTION_TEXTS,      /* struct text_list: every value given, in order; the items are freed by the
+                        * caller      of command->run */
     OPTION_COUNT,      /* uint64_t: a whole number */
     OPTION_SIZE,       /* uint64_t: bytes; K M G as in base/human.h */
     OPTION_DURATION,   /* uint64_t: nanoseconds; ms s m h */
     OPTION_CHOICE,     /* int: index of the value in option_spec.value, "first|second|third" */
     OPTION_SIZE_RANGE, /* struct option_range: FROM..TO, FROM.., ..TO; sizes */
     OPTION_TIME_RANGE  /* struct option_span: the same with durations, or names of marks */
-};
-
-struct option_texts {
-    const char **items; /* freed by the caller of command->run; the texts are argv's */
-    size_t count;
 };
 
 /* Both ends belong to the range. A side left out is 0 or UINT64_MAX. An option that was not given

@@ -10,7 +10,7 @@
 #include "replay/run.h"
 
 struct replaying {
-    struct option_texts settings;
+    struct text_list settings;
     const char *pace;
     int order, touch, timing;
     uint64_t trim_every_ns;

@@ -13,7 +13,7 @@
 
 struct uploading_options {
     const char *url, *ca, *keys, *region;
-    struct option_texts header;
+    struct text_list header;
 };
 
 struct uploading {

@@ -13,7 +13,7 @@ struct view_options {
     struct option_span time;
     struct option_range sizes;
     const char *thread, *function, *module, *source;
-    struct option_texts debug_paths, alloc_fns;
+    struct text_list debug_paths, alloc_fns;
     const char *sysroot;
     bool no_debuginfod, no_inline;
     struct names_look look;

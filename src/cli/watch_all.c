@@ -21,8 +21,8 @@ static const char *group_path(const char *path)
     return path;
 }
 
-static int choose_how(struct watch_all *a, const struct command *self,
-                      const struct watch_all_cli *o)
+static int choose_processes(struct watch_all *a, const struct watch_all_options *o,
+                            struct error *err)
 {
     uint64_t number;
     a->select.comms = o->comms.items;
@@ -31,60 +31,58 @@ static int choose_how(struct watch_all *a, const struct command *self,
         a->select.cgroup = group_path(o->cgroup);
         const size_t n = strlen(a->select.cgroup);
         if (*o->cgroup != '/' || (n > 1 && a->select.cgroup[n - 1] == '/'))
-            return command_usage(self,
-                                 "--cgroup: '%s' is no control group such as "
-                                 "/system.slice/nginx.service (begins with a slash, ends without)",
-                                 o->cgroup);
+            return error_set(err, ERROR_USAGE,
+                             "--cgroup: '%s' is not a control group such as "
+                             "/system.slice/nginx.service (starts with a slash, ends without one)",
+                             o->cgroup);
     }
     if (o->user) {
         const struct passwd *known = getpwnam(o->user);
         if (!known && (!human_parse_count(o->user, &number) || number >= UINT32_MAX))
-            return command_usage(self, "--user: there is no user '%s' here", o->user);
+            return error_set(err, ERROR_USAGE, "--user: there is no user '%s' here", o->user);
         a->user = known ? known->pw_uid : (uint32_t)number;
         a->select.user = &a->user;
     }
     return 0;
 }
 
-int watch_all_check(const struct command *self, bool all, bool automatic, bool inject,
-                    bool settings, const struct watch_all_cli *o)
+int watch_all_check(bool all, bool automatic, bool inject, bool settings,
+                    const struct watch_all_options *o, struct error *err)
 {
     if (!all && (o->comms.count || o->cgroup || o->user))
-        return command_usage(self, "--comm, --cgroup and --user choose among all: with -a");
+        return error_set(err, ERROR_USAGE, "--comm, --cgroup and --user need -a");
     if (all && inject)
-        return command_usage(self, "--how inject is not for -a, which changes no process");
+        return error_set(err, ERROR_USAGE, "--how inject is not for -a, which changes no process");
     if (all && automatic && settings)
-        return command_usage(
-            self, "--period, --guard, --guard-side and --on-error are not for -a, which only "
-                  "listens: with --how preloaded, or set them where the processes "
-                  "are started");
+        return error_set(
+            err, ERROR_USAGE,
+            "--period, --guard, --guard-side and --on-error are not for -a, which only "
+            "listens: with --how preloaded, or set them where the processes "
+            "are started");
     return 0;
 }
 
-int watch_all_open(struct watch_all *a, const struct command *self, const struct watch_all_cli *o,
-                   bool preloaded, bool quiet, struct watch_options *options)
+int watch_all_open(struct watch_all *a, const struct watch_all_options *o, bool preloaded,
+                   bool quiet, struct note note, struct watch_options *options, struct error *err)
 {
-    struct error err = {0};
-    const int status = choose_how(a, self, o);
-    if (status)
-        return status;
+    struct error lacking;
+    if (choose_processes(a, o, err))
+        return -1;
     options->select = &a->select;
     options->everyone = preloaded;
-    if (!preloaded && caps_require(&err)) {
+    if (!preloaded && caps_require(&lacking)) {
         options->everyone = true;
         if (!quiet)
-            command_warn(self,
-                         "%s; reading the memory that processes of this user share instead (as "
-                         "--how preloaded does)",
-                         err.text);
+            note_line(&note,
+                      "%s; reading the memory that processes of this user share instead (as "
+                      "--how preloaded does)",
+                      lacking.text);
     }
     if (options->everyone)
         return 0;
-    if (inspect_find_library("libmallow-watch.so", a->library, &err)) {
-        command_warn(self, "%s", err.text);
-        return EXIT_FAILED;
-    }
-    a->system = (struct watch_system){.command = self, .library = a->library};
+    if (inspect_find_library("libmallow-watch.so", a->library, err))
+        return -1;
+    a->system = (struct watch_system){.note = note, .library = a->library};
     a->source = watch_system_source(&a->system);
     options->source = &a->source;
     return 0;

@@ -38,10 +38,10 @@ static int attach_to_pid(struct watch_attach *a, pid_t pid, struct error *err)
         return -1;
     remember_attached(a, pid);
     if (!a->quiet && !result.already)
-        command_warn(a->command,
-                     "attached to process %d: %s, %u bindings lead to the library; the end of this "
-                     "watch puts them back",
-                     (int)pid, inject_away(&result, away), result.slots);
+        note_line(&a->note,
+                  "attached to process %d: %s, %u bindings lead to the library; the end of this "
+                  "watch puts them back",
+                  (int)pid, inject_away(&result, away), result.slots);
     return 0;
 }
 
@@ -113,10 +113,10 @@ int watch_attach_end(struct watch_attach *a, uint64_t interrupted_ns)
         if (!inject_end(who.pid, MLW_ATTACH_LIBRARY, until_ns, &result, &err))
             continue;
         if (trust_process_lives(&who)) {
-            command_warn(a->command,
-                         "%s; its calls lead to the library, whose samples are read by no watch, "
-                         "until 'mallow watch --detach %d'",
-                         err.text, (int)who.pid);
+            note_line(&a->note,
+                      "%s; its calls lead to the library, whose samples are read by no watch, "
+                      "until 'mallow watch --detach %d'",
+                      err.text, (int)who.pid);
             status = -1;
         }
     }
@@ -126,24 +126,21 @@ int watch_attach_end(struct watch_attach *a, uint64_t interrupted_ns)
     return status;
 }
 
-int watch_detach(const struct command *self, pid_t pid, bool quiet)
+int watch_detach(pid_t pid, bool quiet, struct note note, struct error *err)
 {
     static const char *const libraries[] = {MLW_ATTACH_LIBRARY, MLW_ATTACH_RECORD_LIBRARY};
     bool any = false;
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
         struct inject_result result;
-        struct error err = {0};
         char away[INJECT_AWAY_BYTES];
-        if (inject_end(pid, libraries[i], 0, &result, &err)) {
-            command_warn(self, "%s", err.text);
-            return EXIT_FAILED;
-        }
+        if (inject_end(pid, libraries[i], 0, &result, err))
+            return -1;
         any |= !result.already;
         if (!quiet && !result.already)
-            command_warn(self, "detached from process %d: %s, %u bindings are as they were",
-                         (int)pid, inject_away(&result, away), result.slots);
+            note_line(&note, "detached from process %d: %s, %u bindings are as they were", (int)pid,
+                      inject_away(&result, away), result.slots);
     }
     if (!quiet && !any)
-        command_warn(self, "process %d is not attached to: nothing was to be put back", (int)pid);
-    return EXIT_DONE;
+        note_line(&note, "process %d is not attached to: nothing was to be put back", (int)pid);
+    return 0;
 }

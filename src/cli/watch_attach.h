@@ -5,13 +5,13 @@
 
 #include <stdbool.h>
 
-#include "cli/command.h"
+#include "base/note.h"
 #include "watch/follow.h"
 
 enum { WATCH_AUTO, WATCH_INJECT, WATCH_PRELOADED }; /* --how */
 
 struct watch_attach {
-    const struct command *command;
+    struct note note;
     uint64_t period; /* bytes; 0: the default */
     bool quiet;
     struct attached_process { /* watched, or attached to before they were */
@@ -31,7 +31,8 @@ void watch_attach_joined(struct watch_attach *a, const struct watch_process *p);
  * the user ended the watch (CLOCK_MONOTONIC); 0: it ended by itself, and has time. */
 int watch_attach_end(struct watch_attach *a, uint64_t interrupted_ns);
 
-/* `mallow watch --detach PID`; returns the exit status. */
-int watch_detach(const struct command *self, pid_t pid, bool quiet);
+/* Puts back what a killed watch or recording left in the process. quiet: notes nothing. -1 with
+ * *err. */
+int watch_detach(pid_t pid, bool quiet, struct note note, struct error *err);
 
 #endif

@@ -158,9 +158,14 @@ static int put_settings(struct watch_config *c, struct watch_options *options)
     return 0;
 }
 
-bool watch_config_changes(const struct watch_cli *o)
+int watch_config_check(const struct command *self, const struct watch_cli *o)
 {
-    return o->period || o->guard || o->guard_side >= 0 || o->on_error >= 0;
+    struct error err = {0};
+    const bool settings = o->period || o->guard || o->guard_side >= 0 || o->on_error >= 0;
+    return watch_all_check(o->all, o->how == WATCH_AUTO, o->how == WATCH_INJECT, settings,
+                           &o->select, &err)
+               ? command_fail(self, &err)
+               : 0;
 }
 
 static bool may_change(const struct option_spec *o)
@@ -190,9 +195,7 @@ static void reload(void *arg)
     int status = combine(c->command, c->given, &next.now, &next.text);
     choose_usual(&next.now);
     if (!status)
-        status = watch_all_check(c->command, next.now.all, next.now.how == WATCH_AUTO,
-                                 next.now.how == WATCH_INJECT, watch_config_changes(&next.now),
-                                 &next.now.select);
+        status = watch_config_check(c->command, &next.now);
     if (!status)
         status = put_settings(&next, &options);
     if (status) {

@@ -23,8 +23,9 @@ struct watch_config {
 int watch_config_open(struct watch_config *c, const struct command *self,
                       const struct watch_cli *given);
 void watch_config_release(struct watch_config *c);
-/* True: an option asks for other settings of the watched processes. */
-bool watch_config_changes(const struct watch_cli *o);
+/* Checks that the options of -a go together with the others. 0, or an exit status; the reason has
+ * been printed. */
+int watch_config_check(const struct command *self, const struct watch_cli *o);
 
 /* Puts the settings that may change into the options, which are to be those of the run, and with a
  * file what SIGHUP does: it is read again. What changed and may is so from then on in every watched

@@ -124,17 +124,18 @@ static int write_dump_profile(struct symbols *symbols, const struct watch_report
         err);
 }
 
-int watch_dump_check(const struct command *self, const char *expression, const char *directory,
-                     struct pressure *when)
+int watch_dump_check(const char *expression, const char *directory, struct pressure *when,
+                     struct error *err)
 {
-    struct error err = {0};
-    if (expression && pressure_parse(when, expression, &err))
-        return command_usage(self, "--dump-when: %s", err.text);
+    if (expression && pressure_parse(when, expression, err)) {
+        err->kind = ERROR_USAGE;
+        return error_prefix(err, "--dump-when");
+    }
     if (directory && !expression)
-        return command_usage(self, "--dump-to: says where --dump-when EXPR writes");
+        return error_set(err, ERROR_USAGE, "--dump-to needs --dump-when, which writes the files");
     if (directory && access(directory, W_OK | X_OK))
-        return command_usage(self, "--dump-to: cannot write to '%s': %s", directory,
-                             strerror(errno));
+        return error_set(err, ERROR_USAGE, "--dump-to: cannot write to '%s': %s", directory,
+                         strerror(errno));
     return 0;
 }
 

@@ -5,7 +5,7 @@
 #ifndef MALLOW_CLI_WATCH_DUMP_H
 #define MALLOW_CLI_WATCH_DUMP_H
 
-#include "cli/command.h"
+#include "base/error.h"
 #include "watch/view/view.h"
 #include "symbol/symbol.h"
 #include "watch/run.h"
@@ -15,10 +15,9 @@ struct watch_dump {        /* all zero at first, but for: */
     unsigned written;
 };
 
-/* Reads the options --dump-when and --dump-to, NULL: not given. 0, or an exit status; the reason
- * has been printed. */
-int watch_dump_check(const struct command *self, const char *expression, const char *directory,
-                     struct pressure *when);
+/* Reads the options --dump-when and --dump-to, NULL: not given. -1 with *err. */
+int watch_dump_check(const char *expression, const char *directory, struct pressure *when,
+                     struct error *err);
 
 /* Writes DIR/PROGRAM.PID.N.json and .pb.gz of a process. why: a line for people. symbols may be
  * NULL. *name: what the files are called, without .json. 0; 1: the bound on dumps is reached, none

@@ -7,7 +7,7 @@
 #define MALLOW_CLI_WATCH_METRICS_FILE_H
 
 #include "base/buffer.h"
-#include "cli/command.h"
+#include "base/error.h"
 #include "watch/run.h"
 
 /* True if another program has taken its place under the same id. */

@@ -34,8 +34,8 @@ struct pushed { /* a process */
 };
 
 struct watch_push {
-    const struct command *command;
-    const struct watch_push_cli *o;
+    struct note note;
+    const struct watch_push_options *o;
     int as;
     char *server, *database; /* for --push-as clickhouse: the two parts of the URL */
     struct sender *sender;
@@ -49,7 +49,7 @@ struct watch_push {
     char why[512];
 };
 
-enum { PYROSCOPE, OTLP, CLICKHOUSE };
+enum { PYROSCOPE, OTLP, CLICKHOUSE }; /* watch_push_options.as */
 static const char *const kinds[] = {"pyroscope", "otlp", "clickhouse"};
 
 /* ---- labels ---- */
@@ -81,19 +81,19 @@ static bool same_name(const char *a, const char *b)
     return n == strcspn(b, "=") && !strncmp(a, b, n);
 }
 
-static int check_labels(const struct command *self, const struct option_texts *labels, int as)
+static int check_labels(const struct text_list *labels, int as, struct error *err)
 {
     if (labels->count > LABELS_MOST)
-        return command_usage(self, "--label: more than %u are too many for the servers",
-                             LABELS_MOST);
+        return error_set(err, ERROR_USAGE, "--label: servers take %u at most", LABELS_MOST);
     for (size_t i = 0; i < labels->count; i++) {
         const char *fault = label_fault(labels->items[i], as);
         if (fault)
-            return command_usage(self, "--label: '%s' is not KEY=VALUE: %s", labels->items[i],
-                                 fault);
+            return error_set(err, ERROR_USAGE, "--label: '%s' is not KEY=VALUE: %s",
+                             labels->items[i], fault);
         for (size_t k = 0; k < i; k++)
             if (same_name(labels->items[i], labels->items[k]))
-                return command_usage(self, "--label: '%s' is there twice", labels->items[i]);
+                return error_set(err, ERROR_USAGE, "--label: '%s' is given twice",
+                                 labels->items[i]);
     }
     return 0;
 }
@@ -293,7 +293,7 @@ static int add_rows(void *arg, const char *query, const void *body, size_t bytes
 static int push_rows(struct watch_push *push, const struct watch_report *r, struct watch_view *view,
                      struct error *err)
 {
-    const struct option_texts *given = &push->o->labels;
+    const struct text_list *given = &push->o->labels;
     struct fleet_label labels[LABELS_MOST];
     struct fleet_load_options options = {.host = given_label(push, "hostname"),
                                          .service = given_label(push, SERVICE_NAME),
@@ -426,17 +426,18 @@ void watch_push_last(struct watch_push *push, const struct watch_sources *from,
 
 /* ---- beginning and ending ---- */
 
-static int check_push_options(const struct command *self, const struct watch_push_cli *o)
+static int check_push_options(const struct watch_push_options *o, struct error *err)
 {
     if (o->url && o->as == CLICKHOUSE && o->most_bytes)
-        return command_usage(self, "--push-size is for profiles: a report in a store is whole");
+        return error_set(err, ERROR_USAGE,
+                         "--push-size is for profiles: a report in a store is whole");
     if (o->url)
-        return check_labels(self, &o->labels, o->as);
+        return check_labels(&o->labels, o->as, err);
     if (o->token_file || o->ca || o->spool || o->labels.count || o->as >= 0 || o->every_ns ||
         o->spool_bytes || o->most_bytes)
-        return command_usage(
-            self, "--push-as, --push-every, --push-size, --label, "
-                  "--push-token-file, --ca, --spool and --spool-size are for --push URL");
+        return error_set(err, ERROR_USAGE,
+                         "--push-as, --push-every, --push-size, --label, "
+                         "--push-token-file, --ca, --spool and --spool-size are for --push URL");
     return 0;
 }
 
@@ -470,20 +471,19 @@ static void free_push(struct watch_push *push)
     free(push);
 }
 
-int watch_push_open(struct watch_push **push, const struct command *self,
-                    const struct watch_push_cli *o, const char *token_file, int failed_status)
+int watch_push_open(struct watch_push **push, const struct watch_push_options *o,
+                    const char *token_file, struct note note, struct error *err)
 {
-    struct error err = {0};
-    int status = check_push_options(self, o);
     *push = NULL;
-    if (status || !o->url)
-        return status;
+    if (check_push_options(o, err))
+        return -1;
+    if (!o->url)
+        return 0;
     struct watch_push *p = calloc(1, sizeof *p);
-    int bad = p ? 0 : error_memory(&err);
-    if (p) {
-        p->as = o->as < 0 ? PYROSCOPE : o->as;
-        bad = p->as == CLICKHOUSE ? split_url(p, o->url, &err) : 0;
-    }
+    if (!p)
+        return error_memory(err);
+    p->as = o->as < 0 ? PYROSCOPE : o->as;
+    int bad = p->as == CLICKHOUSE ? split_url(p, o->url, err) : 0;
     if (!bad) {
         const struct sender_options options = {
             .url = p->server ? p->server : o->url,
@@ -493,14 +493,12 @@ int watch_push_open(struct watch_push **push, const struct command *self,
             .kind = kinds[p->as],
             .refused = p->as == OTLP ? otlp_rejected : NULL,
             .spool_bytes = o->spool_bytes ? o->spool_bytes : SPOOL_BYTES};
-        p->sender = sender_open(&options, &err);
+        p->sender = sender_open(&options, err);
         bad = !p->sender;
     }
     if (bad) {
-        if (p)
-            free_push(p);
-        status = command_fail(self, &err);
-        return status == EXIT_FAILED ? failed_status : status;
+        free_push(p);
+        return -1;
     }
     struct buffer host = {0};
     char name[256] = "";
@@ -509,7 +507,7 @@ int watch_push_open(struct watch_push **push, const struct command *self,
     append_clean(&host, name);
     snprintf(p->host, sizeof p->host, "%s", buffer_text(&host));
     buffer_release(&host);
-    p->command = self;
+    p->note = note;
     p->o = o;
     p->every_ns = o->every_ns ? o->every_ns : EVERY_NS;
     p->most_bytes = o->most_bytes ? o->most_bytes : PROFILE_BYTES;
@@ -555,8 +553,8 @@ static void print_end(const struct watch_push *push, const struct sender_counts 
                  "lost, because the server did not take them and there is no spool");
     append_count(&text, c->damaged, "damaged in the spool");
     append_count(&text, push->too_large, "larger than --push-size with one stack");
-    command_warn(push->command, "--push: %s: %s", push->as == CLICKHOUSE ? "reports" : "profiles",
-                 buffer_text(&text));
+    note_line(&push->note, "--push: %s: %s", push->as == CLICKHOUSE ? "reports" : "profiles",
+              buffer_text(&text));
     buffer_release(&text);
 }
 
@@ -569,7 +567,7 @@ void watch_push_end(struct watch_push *push, bool quiet)
     sender_end(push->sender, END_NS, &counts);
     for (const char *line; (line = watch_push_news(push, &wrong));)
         if (wrong || !quiet)
-            command_warn(push->command, "%s", line);
+            note_line(&push->note, "%s", line);
     print_end(push, &counts, quiet);
     free_push(push);
 }

@@ -264,11 +264,12 @@ static void answer(void *arg, struct serve_request *request, struct serve_reply 
 
 /* ---- the server ---- */
 
-int watch_serve_check(const struct command *self, const struct watch_serve_cli *o, bool pushes)
+int watch_serve_check(const struct watch_serve_options *o, bool pushes, struct error *err)
 {
     if (!o->listen && ((o->token_file && !pushes) || o->certificate || o->key))
-        return command_usage(self, "--token-file, --tls-cert and --tls-key are of --listen; of "
-                                   "--push the first one is, too");
+        return error_set(err, ERROR_USAGE,
+                         "--token-file, --tls-cert and --tls-key need --listen (--token-file also "
+                         "goes with --push)");
     return 0;
 }
 
@@ -285,7 +286,7 @@ static char *read_certificate(const char *path, struct error *err)
 }
 
 /* Reads the files that the options name. -1: *err says which is wrong, and how. */
-static int read_guard(struct watch_serve *s, const struct watch_serve_cli *o, struct error *err)
+static int read_guard(struct watch_serve *s, const struct watch_serve_options *o, struct error *err)
 {
     if (o->token_file && !(s->token = trust_secret(o->token_file, "the token file", err)))
         return error_prefix(err, "--token-file");
@@ -296,7 +297,7 @@ static int read_guard(struct watch_serve *s, const struct watch_serve_cli *o, st
     return 0;
 }
 
-struct watch_serve *watch_serve_open(const struct watch_serve_cli *o, struct watch_view *view,
+struct watch_serve *watch_serve_open(const struct watch_serve_options *o, struct watch_view *view,
                                      struct symbols *symbols, struct error *err)
 {
     struct watch_serve *s = calloc(1, sizeof *s);

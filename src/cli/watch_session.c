@@ -333,14 +333,13 @@ int watch_session(struct watching *w, struct watch_options *options)
     struct error err = {0};
     struct watch_all all = {.user = 0};
     struct watch_result result = {.exit_status = program ? EXIT_MALLOW_FAILED : EXIT_FAILED};
-    int status = watch_push_open(&w->push, w->command, &o->push,
-                                 o->serve.listen ? NULL : o->serve.token_file, result.exit_status);
-    if (status)
-        return status;
-    if (o->all && (status = watch_all_open(&all, w->command, &o->select, o->how == WATCH_PRELOADED,
-                                           o->quiet, options))) {
+    if (watch_push_open(&w->push, &o->push, o->serve.listen ? NULL : o->serve.token_file,
+                        command_note(w->command), &err))
+        return command_fail(w->command, &err) == EXIT_USAGE ? EXIT_USAGE : result.exit_status;
+    if (o->all && watch_all_open(&all, &o->select, o->how == WATCH_PRELOADED, o->quiet,
+                                 command_note(w->command), options, &err)) {
         watch_push_end(w->push, true);
-        return status;
+        return command_fail(w->command, &err);
     }
     const int bad = attach_and_watch(w, options, &result, &err);
     watch_push_end(w->push, o->quiet || bad);

@@ -17,16 +17,16 @@
 
 /* The options of `mallow watch`. */
 struct watch_cli {
-    struct option_texts pids;
+    struct text_list pids;
     const char *guard, *known, *output, *pprof, *dump_when, *dump_to, *metrics_file, *config;
     uint64_t period, every_ns, duration_ns, old_ns, high_water_min, top, depth;
     int on_error, guard_side, by, left, how;
     uint64_t detach;
     bool all, high_water, json, plain, quiet, force;
-    struct watch_serve_cli serve;
-    struct watch_all_cli select;
+    struct watch_serve_options serve;
+    struct watch_all_options select;
     struct view_options view;
-    struct watch_push_cli push;
+    struct watch_push_options push;
 };
 
 /* The first two members, `attach` and `dump` are the caller's, the rest is private. */

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -22,7 +23,7 @@ struct listener {
 static void say_system_line(void *arg, const char *line)
 {
     const struct listener *l = arg;
-    command_warn(l->system->command, "%s", line);
+    note_line(&l->system->note, "%s", line);
 }
 
 static void attached(void *arg)
@@ -85,17 +86,17 @@ static int listen(struct watch_system *s, const char *directory, int ready)
         ssize_t n = write(l.ready, err.text, strlen(err.text));
         (void)n; /* then the pipe's end reports it */
     } else if (bad) {
-        command_warn(s->command, "%s", err.text);
+        note_line(&s->note, "%s", err.text);
     } else {
         const uint64_t lost = probe_lost(&result) + result.losses[PROBE_LOST_STACKS];
         if (lost)
-            command_warn(s->command,
-                         "%llu events or stacks were lost: blocks may be missing, or seem to live",
-                         (unsigned long long)lost);
+            note_line(&s->note,
+                      "%llu events or stacks were lost: blocks may be missing, or seem to live",
+                      (unsigned long long)lost);
     }
     probe_release(&result);
     written_free(l.written);
-    return bad ? EXIT_FAILED : EXIT_DONE;
+    return bad ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 /* ---- the watch's side ---- */
@@ -115,7 +116,7 @@ static int begin_system(void *arg, const char *directory, struct error *err)
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         setpgid(0, 0); /* Ctrl-C is for the watch, which then ends this */
         if (getppid() != watch)
-            _exit(EXIT_FAILED);
+            _exit(EXIT_FAILURE);
         int status = listen(s, directory, ready[1]);
         fflush(NULL);
         _exit(status);

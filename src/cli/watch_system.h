@@ -8,12 +8,12 @@
 
 #include <sys/types.h>
 
-#include "cli/command.h"
+#include "base/note.h"
 #include "watch/run.h"
 
 struct watch_system {
-    const struct command *command; /* for messages */
-    const char *library;           /* a copy that is listened to in any case */
+    struct note note;
+    const char *library; /* a copy that is listened to in any case */
     bool verbose;
     pid_t pid; /* process id of the listener; 0: none */
 };

@@ -13,7 +13,7 @@
 struct values {
     bool json, quiet;
     const char *output;
-    struct option_texts filters;
+    struct text_list filters;
     uint64_t top, size_bytes, period_ns;
     int stacks;
     struct option_range sizes;
