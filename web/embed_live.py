@@ -22,7 +22,7 @@ def main(source, out):
     if b"\r" in page or b"\0" in page:
         sys.exit(f"{source}: a browser would not read these bytes as they stand")
     with open(out, "w", encoding="ascii") as file:
-        file.write('#include "cli/live_page.h"\n' + array("live_page", page))
+        file.write('#include "watch/out/live_page.h"\n' + array("live_page", page))
         file.write(f'const char live_page_policy[] = "default-src \'none\'; script-src \'sha256-{digest(page, "script")}\'; '
                    f'style-src \'sha256-{digest(page, "style")}\'; connect-src \'self\'; base-uri \'none\'; '
                    f'form-action \'none\'; frame-ancestors \'none\'";\n')

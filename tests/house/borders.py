@@ -46,7 +46,8 @@ MAY_INCLUDE = {
     "watch": {"arch", "format", "launch", "limit", "trace", "trust", "base"},
     "watch/view": {"watch", "show", "frames", "analyse", "trace", "symbol", "base"},
     "watch/live": {"watch/view", "watch", "show", "frames", "base"},
-    "watch/out": {"watch", "export", "frames", "symbol", "trust", "base"},
+    "watch/reach": {"watch", "inject", "inspect", "probe", "trust", "base"},
+    "watch/out": {"watch/view", "watch", "serve", "push", "fleet", "export", "limit", "show", "frames", "symbol", "trust", "base"},
     "workload": {"format", "trust", "base", "trace"},
     "replay": {"arch", "format", "glibc", "base", "workload"},
     "stats": set(),
@@ -56,7 +57,7 @@ MAY_INCLUDE = {
     "push": {"arch", "trust", "base"},
     "serve": {"base"},
     "cli": {"base", "trust", "limit", "inject", "trace", "symbol", "inspect", "model", "analyse", "frames", "show", "report", "page", "export", "import", "record",
-            "watch", "watch/view", "watch/live", "watch/out", "workload", "replay", "stats", "compare", "tune", "advise", "push", "serve", "probe", "probe/show", "bpf", "heap", "heap/show", "fleet"},
+            "watch", "watch/view", "watch/live", "watch/reach", "watch/out", "workload", "replay", "stats", "compare", "tune", "advise", "push", "serve", "probe", "probe/show", "bpf", "heap", "heap/show", "fleet"},
 }
 
 # The directories, in the order of the way of the data -> what each owns.
@@ -93,7 +94,8 @@ OWNS = {
     "probe/show": "what a probe counted, as text and JSON",
     "watch/view": "reports of a watch: stacks into sites with names, as text and JSON",
     "watch/live": "the screen of a watch: the terminal, keys, the list of all processes",
-    "watch/out": "a watch in other tools' formats: metrics, OTLP, pprof",
+    "watch/reach": "which processes a watch reaches: attached to as they run, or heard of by probes",
+    "watch/out": "where a watch goes: metrics, OTLP and pprof, in files, to a server, in answers to HTTP",
     "workload": "a recording into a workload: calls by thread on numbered slots; its file",
     "replay": "a workload run against an allocator, measured",
     "stats": "whether measurements differ, by how much, how surely. Pure functions",
@@ -131,6 +133,9 @@ ONLY_THESE = {
     ("heap", "trace"): {"trace/trace.h"},
     ("cli", "heap"): {"heap/heap.h"},
     ("cli", "inject"): {"inject/inject.h"},
+    ("watch/reach", "inject"): {"inject/inject.h"},
+    ("watch/reach", "probe"): {"probe/probe.h", "probe/caps.h", "probe/samples.h"},
+    ("watch/out", "fleet"): {"fleet/fleet.h"},
     ("inject", "symbol"): {"symbol/program.h"},
     ("remote", "symbol"): {"symbol/program.h", "symbol/unwindrows.h"},
     ("remote", "format"): {"format/attach.h"},

@@ -109,7 +109,7 @@ ALLOWED = {
     ("cli/record_heap.c", "posix_spawn"): (1, "mallow itself, by /proc/self/exe"),
     ("cli/record_heap.c", "posix_spawn_file_actions_addopen"): (1, "the device /dev/null"),
     ("cli/view.c", "realpath"): (1, "the name that the user typed, below which trust_open_below opens"),
-    ("cli/watch_dump.c", "access"): (2, "names, which are only looked at, to choose one and to refuse early"),
+    ("watch/out/dump.c", "access"): (2, "names, which are only looked at, to choose one and to refuse early"),
     ("compare/baseline.c", "mkdirat"): (1, "a name in a directory held by trust_place_open"),
     ("compare/corpus.c", "opendir"): (1, "where mallow is installed"),
     ("compare/corpus.c", "readlink"): (1, "/proc/self/exe"),

@@ -22,6 +22,7 @@ BY_ID = {
         "remote/image.h": "injected_hold",
         "inject/inject.h": "inject_begin inject_end inject_check inject_is_there",
         "inject/inject.c": "inject",
+        "watch/reach/attach.h": "watch_detach",
         "remote/target.h": "target_look target_stop",
         "probe/arenas_now.h": "arenas_now",
     },

@@ -1,4 +1,4 @@
-#include "cli/watch_system.h"
+#include "watch/reach/system.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* live_page.h - the page of `mallow watch --listen`, as bytes in the program (made by the build
  * from web/live.html). */
-#ifndef MALLOW_CLI_LIVE_PAGE_H
-#define MALLOW_CLI_LIVE_PAGE_H
+#ifndef MALLOW_WATCH_OUT_LIVE_PAGE_H
+#define MALLOW_WATCH_OUT_LIVE_PAGE_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "cli/watch_attach.h"
+#include "watch/reach/attach.h"
 
 #include <errno.h>
 #include <signal.h>

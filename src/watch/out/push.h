@@ -1,10 +1,10 @@
-/* watch_push.h - profiles of watched processes, pushed to a server.
+/* push.h - profiles of watched processes, pushed to a server.
  *
  * Owns: when each process is pushed, since when its allocations were, its labels, the lines about
  * failures. The server is the matter of push/sender.h: nothing here waits for it before
  * watch_push_end. One thread. */
-#ifndef MALLOW_CLI_WATCH_PUSH_H
-#define MALLOW_CLI_WATCH_PUSH_H
+#ifndef MALLOW_WATCH_OUT_PUSH_H
+#define MALLOW_WATCH_OUT_PUSH_H
 
 #include "base/error.h"
 #include "base/note.h"

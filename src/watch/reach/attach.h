@@ -1,7 +1,7 @@
-/* watch_attach.h - `mallow watch -p` of processes that run without the library: it is put into
+/* attach.h - `mallow watch -p` of processes that run without the library: it is put into
  * them, and out of use when the watch ends. */
-#ifndef MALLOW_CLI_WATCH_ATTACH_H
-#define MALLOW_CLI_WATCH_ATTACH_H
+#ifndef MALLOW_WATCH_REACH_ATTACH_H
+#define MALLOW_WATCH_REACH_ATTACH_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
-/* watch_push.c - see watch_push.h. */
-#include "cli/watch_push.h"
+/* push.c - see push.h. */
+#include "watch/out/push.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "cli/watch_serve.h"
+#include "watch/out/serve.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -10,8 +10,8 @@
 #include "base/human.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/live_page.h"
-#include "cli/watch_metrics_file.h"
+#include "watch/out/live_page.h"
+#include "watch/out/metrics_file.h"
 #include "watch/out/metrics.h"
 #include "watch/out/pprof.h"
 #include "serve/serve.h"

@@ -1,7 +1,7 @@
-/* watch_serve.h - what `mallow watch --listen` answers: the report as JSON, metrics, profiles. One
+/* serve.h - what `mallow watch --listen` answers: the report as JSON, metrics, profiles. One
  * thread, that of the run. */
-#ifndef MALLOW_CLI_WATCH_SERVE_H
-#define MALLOW_CLI_WATCH_SERVE_H
+#ifndef MALLOW_WATCH_OUT_SERVE_H
+#define MALLOW_WATCH_OUT_SERVE_H
 
 #include "base/error.h"
 #include "watch/view/view.h"

@@ -1,9 +1,9 @@
-/* watch_dump.h - `mallow watch --dump-when`: what a process holds, in files, before it is killed.
+/* dump.h - `mallow watch --dump-when`: what a process holds, in files, before it is killed.
  *
  * Owns: the names of these files and how many there are. Each is whole when it has its name. One
  * thread, that of the run. */
-#ifndef MALLOW_CLI_WATCH_DUMP_H
-#define MALLOW_CLI_WATCH_DUMP_H
+#ifndef MALLOW_WATCH_OUT_DUMP_H
+#define MALLOW_WATCH_OUT_DUMP_H
 
 #include "base/error.h"
 #include "watch/view/view.h"

@@ -1,10 +1,10 @@
-/* watch_all.h - `mallow watch -a`: which processes, and by which way they are known. One thread. */
-#ifndef MALLOW_CLI_WATCH_ALL_H
-#define MALLOW_CLI_WATCH_ALL_H
+/* all.h - `mallow watch -a`: which processes, and by which way they are known. One thread. */
+#ifndef MALLOW_WATCH_REACH_ALL_H
+#define MALLOW_WATCH_REACH_ALL_H
 
 #include "base/note.h"
 #include "base/text_list.h"
-#include "cli/watch_system.h"
+#include "watch/reach/system.h"
 #include "watch/select.h"
 
 struct watch_all_options { /* zero: not given */

@@ -1,5 +1,5 @@
-/* watch_dump.c - see watch_dump.h. */
-#include "cli/watch_dump.h"
+/* dump.c - see dump.h. */
+#include "watch/out/dump.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* watch_metrics_file.c - see watch_metrics_file.h. */
-#include "cli/watch_metrics_file.h"
+/* metrics_file.c - see metrics_file.h. */
+#include "watch/out/metrics_file.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-/* watch_metrics_file.h - the metrics of watched processes in a file, for the textfile collector of
+/* metrics_file.h - the metrics of watched processes in a file, for the textfile collector of
  * Prometheus's node exporter, and by HTTP.
  *
  * Owns: which processes have metrics; the file, which is whole whenever it is read, and goes with
  * the watch: a figure of a process that nothing watches would be shown as of now. One thread. */
-#ifndef MALLOW_CLI_WATCH_METRICS_FILE_H
-#define MALLOW_CLI_WATCH_METRICS_FILE_H
+#ifndef MALLOW_WATCH_OUT_METRICS_FILE_H
+#define MALLOW_WATCH_OUT_METRICS_FILE_H
 
 #include "base/buffer.h"
 #include "base/error.h"

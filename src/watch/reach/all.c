@@ -1,5 +1,5 @@
-/* watch_all.c - see watch_all.h. */
-#include "cli/watch_all.h"
+/* all.c - see all.h. */
+#include "watch/reach/all.h"
 
 #include <pwd.h>
 #include <string.h>
@@ -50,7 +50,8 @@ int watch_all_check(bool all, bool automatic, bool inject, bool settings,
                     const struct watch_all_options *o, struct error *err)
 {
     if (!all && (o->comms.count || o->cgroup || o->user))
-        return error_set(err, ERROR_USAGE, "--comm, --cgroup and --user need -a");
+        return error_set(err, ERROR_USAGE,
+                         "--comm, --cgroup and --user choose among all: use them with -a");
     if (all && inject)
         return error_set(err, ERROR_USAGE, "--how inject is not for -a, which changes no process");
     if (all && automatic && settings)

@@ -1,10 +1,10 @@
-/* watch_system.h - `mallow watch -a`: all processes that carry the library, by its static probes.
+/* system.h - `mallow watch -a`: all processes that carry the library, by its static probes.
  *
  * Owns: a process of its own that listens in the kernel (probe/samples.h) and writes what it hears
  * into the watch's directory (watch/written.h), where the watch reads it as it would read what the
  * processes write themselves. */
-#ifndef MALLOW_CLI_WATCH_SYSTEM_H
-#define MALLOW_CLI_WATCH_SYSTEM_H
+#ifndef MALLOW_WATCH_REACH_SYSTEM_H
+#define MALLOW_WATCH_REACH_SYSTEM_H
 
 #include <sys/types.h>
 
