@@ -56,7 +56,8 @@ MAY_INCLUDE = {
     "advise": {"analyse", "base", "compare", "model", "replay", "report", "stats", "symbol", "trace", "workload", "frames"},
     "push": {"arch", "trust", "base"},
     "serve": {"base"},
-    "cli": {"base", "trust", "limit", "inject", "trace", "symbol", "inspect", "model", "analyse", "frames", "show", "report", "page", "export", "import", "record",
+    "doctor": {"inspect", "inject", "probe", "push", "watch", "heap", "show", "base"},
+    "cli": {"doctor", "base", "trust", "limit", "inject", "trace", "symbol", "inspect", "model", "analyse", "frames", "show", "report", "page", "export", "import", "record",
             "watch", "watch/view", "watch/live", "watch/reach", "watch/out", "workload", "replay", "stats", "compare", "tune", "advise", "push", "serve", "probe", "probe/show", "bpf", "heap", "heap/show", "fleet"},
 }
 
@@ -107,6 +108,7 @@ OWNS = {
     "heap": "the heap of a process or core that was not prepared: reading, proving, references, roots, dominators, types",
     "heap/show": "a heap, or the difference of two, as text, JSON and a page",
     "inspect": "what can be known before: whether a program can be recorded, what this machine lacks",
+    "doctor": "what works on this machine and of a program: the facts of all parts, and their print",
     "cli": "the table of commands; options; everything that is printed about failure",
 }
 
@@ -133,6 +135,9 @@ ONLY_THESE = {
     ("heap", "trace"): {"trace/trace.h"},
     ("cli", "heap"): {"heap/heap.h"},
     ("cli", "inject"): {"inject/inject.h"},
+    ("doctor", "heap"): {"heap/heap.h"},
+    ("doctor", "inject"): {"inject/inject.h"},
+    ("doctor", "probe"): {"probe/caps.h"},
     ("watch/reach", "inject"): {"inject/inject.h"},
     ("watch/reach", "probe"): {"probe/probe.h", "probe/caps.h", "probe/samples.h"},
     ("watch/out", "fleet"): {"fleet/fleet.h"},
@@ -166,7 +171,7 @@ LIBRARIES = [
     (re.compile(r"^zlib"), {"export", "import", "page", "show"}),
     (re.compile(r"^sqlite3"), {"export", "fleet"}),
     (re.compile(r"^curl/"), {"push"}),
-    (re.compile(r"^json-c/"), {"compare", "fleet", "tune", "report", "show", "cli"}),
+    (re.compile(r"^json-c/"), {"doctor", "compare", "fleet", "tune", "report", "show", "cli"}),
 ]
 
 LIBRARY_NAMES = ["elfutils", "libbpf", "libbpf's headers for the kernel", "zstd", "zlib", "SQLite",

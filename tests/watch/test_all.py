@@ -144,7 +144,7 @@ class All(Case):
     def test_usage(self):
         for args, text in ((("-a", "--period", "4K"), "--how preloaded"), (("-a", "--how", "inject"), "not for -a"),
                            (("--comm", "x", "/bin/true"), "with -a"), (("--cgroup", "/x", "-p", "1"), "with -a"),
-                           (("-a", "--cgroup", "x"), "is not a control group"), (("-a", "--cgroup", "/x/"), "no control group"),
+                           (("-a", "--cgroup", "x"), "is not a control group"), (("-a", "--cgroup", "/x/"), "is not a control group"),
                            (("-a", "--user", "no-such-user-here"), "no user"), (("-a", "--user", "-1"), "no user"),
                            (("-a", "--user", "4294967295"), "no user"), (("-a", "/bin/true"), "not more"),
                            (("--duration", "1s", "/bin/true"), "goes with -p or -a")):

@@ -1,4 +1,6 @@
-/* terminal.c - what the terminal can do, and the progress bar. See command.h. */
+/* terminal.c - what the terminal can do, and the progress bar. See terminal.h. */
+#include "show/terminal.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "cli/command.h"
 
 bool terminal_draws(int fd)
 {
