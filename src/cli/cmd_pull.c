@@ -10,7 +10,7 @@
 #include "show/document.h"
 #include "cli/transfer.h"
 #include "show/output.h"
-#include "cli/uploading.h"
+#include "cli/upload_options.h"
 #include "show/json_document.h"
 #include "push/segments.h"
 

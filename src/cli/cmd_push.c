@@ -18,7 +18,7 @@
 #include "base/write.h"
 #include "cli/command.h"
 #include "cli/transfer.h"
-#include "cli/uploading.h"
+#include "cli/upload_options.h"
 #include "push/headers.h"
 #include "push/manifest.h"
 #include "push/push.h"

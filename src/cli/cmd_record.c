@@ -7,14 +7,15 @@
 
 #include "cli/command.h"
 #include "cli/preflight.h"
-#include "cli/record_heap.h"
-#include "cli/record_show.h"
 #include "cli/record_upload.h"
+#include "cli/upload_options.h"
 #include "inspect/inspect.h"
 #include "inspect/library.h"
 #include "push/manifest.h"
 #include "record/attach.h"
 #include "record/record.h"
+#include "record/result_text.h"
+#include "record/save_heap.h"
 #include "show/output.h"
 
 /* `mallow record -p`, one way or the other. */
@@ -31,6 +32,21 @@ struct record_cli {
     uint64_t sample_interval_ns;
     struct record_upload_options upload;
 };
+
+/* Says where the recording and the saved heaps are, and what they lack. up: NULL without --to. */
+static void say_result(const struct command *self, const struct record_cli *o,
+                       struct record_heap *heap, const struct record_result *r,
+                       const struct record_upload *up)
+{
+    const struct note note = command_note(self);
+    if (o->heap && heap)
+        record_heap_finish(heap, &note, o->quiet);
+    record_note_losses(&note, r);
+    if (!o->quiet)
+        record_note_result(&note, r);
+    if (!o->quiet && up)
+        record_upload_say(up);
+}
 
 /* -p PID, from the kernel's side. */
 static int run_probe(const struct command *self, const struct record_cli *o,
@@ -50,9 +66,7 @@ static int run_probe(const struct command *self, const struct record_cli *o,
     if (record_attach(&attach, &result, &err))
         return command_fail(self, &err);
     result.left_running = 0; /* as they should be */
-    record_say_losses(self, &result);
-    if (!o->quiet)
-        record_say_result(self, &result);
+    say_result(self, o, NULL, &result, NULL);
     return result.seal_error.kind ? EXIT_FAILED : EXIT_DONE;
 }
 
@@ -96,14 +110,8 @@ static int run_inject(const struct command *self, const struct record_cli *o,
     progress_end(&speaker->progress);
     if (*refused)
         return EXIT_FAILED;
-    if (o->heap)
-        record_heap_finish(&heap, self, o->quiet);
     result.left_running = 0;
-    record_say_losses(self, &result);
-    if (!o->quiet) {
-        record_say_result(self, &result);
-        record_upload_say(up);
-    }
+    say_result(self, o, &heap, &result, up);
     return result.seal_error.kind || result.not_left || (o->upload.to.url && !up->done)
                ? EXIT_FAILED
                : EXIT_DONE;
@@ -271,13 +279,7 @@ static int record(const struct record_cli *o, struct record_options *options,
         command_warn(self, "%s", err.text);
         return result.exit_status;
     }
-    if (o->heap)
-        record_heap_finish(&heap, self, o->quiet);
-    record_say_losses(self, &result);
-    if (!o->quiet) {
-        record_say_result(self, &result);
-        record_upload_say(up);
-    }
+    say_result(self, o, &heap, &result, up);
     return result.exit_status;
 }
 

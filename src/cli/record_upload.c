@@ -10,6 +10,20 @@
 #include "base/human.h"
 #include "base/path.h"
 
+void record_say(void *arg, bool wrong, const char *line)
+{
+    const struct record_speaker *s = arg;
+    if (wrong || !s->quiet)
+        command_warn(s->command, "%s", line);
+}
+
+void record_progress(void *arg, uint64_t done, uint64_t total)
+{
+    struct record_speaker *s = arg;
+    if (!s->quiet)
+        progress_update(&s->progress, done, total);
+}
+
 static void say_upload_line(void *arg, const char *line)
 {
     struct record_upload *u = arg;

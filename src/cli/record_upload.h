@@ -4,10 +4,21 @@
 #ifndef MALLOW_CLI_RECORD_UPLOAD_H
 #define MALLOW_CLI_RECORD_UPLOAD_H
 
-#include "cli/record_show.h"
-#include "cli/uploading.h"
+#include "cli/command.h"
 #include "push/segments.h"
 #include "push/uploader.h"
+#include "push/uploading.h"
+#include "record/record.h"
+
+/* For the lines that are said while it is recorded, and while it is sealed. */
+struct record_speaker {
+    const struct command *command;
+    struct progress progress;
+    bool quiet;
+};
+/* arg: a struct record_speaker; as the callbacks of struct record_options. */
+void record_say(void *arg, bool wrong, const char *line);
+void record_progress(void *arg, uint64_t done, uint64_t total);
 
 struct record_upload_options {
     struct uploading_options to;
@@ -33,7 +44,7 @@ int record_upload_prepare(struct record_upload *u, const struct record_upload_op
                           struct record_speaker *speaker, struct error *err);
 /* NULL without --to. */
 const struct record_beside *record_upload_beside(const struct record_upload *u);
-/* Where the recording is, behind record_say_result. */
+/* Where the recording is, behind record_note_result. */
 void record_upload_say(const struct record_upload *u);
 void record_upload_release(struct record_upload *u);
 

@@ -61,6 +61,7 @@ BY_ID = {
         "record/image.h": "image_wait_status",
         "record/loop.h": "leave size",
         "record/record.h": "begin record_output size",
+        "record/save_heap.h": "record_heap_size",
         "record/shm.h": "shm_find",
         "record/slots.h": "slots_thread_pointers",
         "watch/follow.h": "follow_below follow_pid",

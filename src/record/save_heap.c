@@ -1,5 +1,5 @@
-/* record_heap.c - see record_heap.h. */
-#include "cli/record_heap.h"
+/* save_heap.c - starts the helper that saves a heap, and collects it. */
+#include "record/save_heap.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -135,7 +135,7 @@ void record_heap_size(void *arg, pid_t pid, bool is_program, uint64_t rss_bytes,
     }
 }
 
-void record_heap_finish(struct record_heap *r, const struct command *self, bool quiet)
+void record_heap_finish(struct record_heap *r, const struct note *note, bool quiet)
 {
     char size[HUMAN_TEXT_BYTES], path[PATH_MAX];
     size_t children = 0, last = 0;
@@ -148,16 +148,16 @@ void record_heap_finish(struct record_heap *r, const struct command *self, bool 
     const bool saved = r->count && r->processes[0].saved_bytes;
     if (saved && !quiet) {
         heap_file_name(r, 0, path);
-        command_warn(self, "saved the heap, when %s were resident: mallow heap %s",
-                     human_size(size, r->processes[0].saved_bytes), path);
+        note_line(note, "saved the heap, when %s were resident: mallow heap %s",
+                  human_size(size, r->processes[0].saved_bytes), path);
     } else if (!saved) {
-        command_warn(self, "the heap could not be saved: %s",
-                     *r->refusal ? r->refusal : "the program was never seen running");
+        note_line(note, "the heap could not be saved: %s",
+                  *r->refusal ? r->refusal : "the program was never seen running");
     }
     if (children && !quiet) {
         heap_file_name(r, last, path);
-        command_warn(self, "saved the heaps of %zu child%s, too: %s%s", children,
-                     children == 1 ? "" : "ren", children == 1 ? "" : "the last is ", path);
+        note_line(note, "saved the heaps of %zu child%s, too: %s%s", children,
+                  children == 1 ? "" : "ren", children == 1 ? "" : "the last is ", path);
     }
     free(r->processes);
     *r = (struct record_heap){0};

@@ -1,19 +1,20 @@
-/* record_heap.h - `mallow record --snapshot-heap`: the heaps of a program and of its children as
+/* save_heap.h - `mallow record --snapshot-heap`: the heaps of a program and of its children as
  * files, each of about its peak.
  *
  * Owns: when a heap is saved, and the helper that saves it: 'mallow heap' in a process of its own,
  * as the recorder must not wait and is the program's parent, whose end only it may collect. One
  * helper at a time. The file beside the recording is replaced when a helper has written all of the
  * next one. One thread. */
-#ifndef MALLOW_CLI_RECORD_HEAP_H
-#define MALLOW_CLI_RECORD_HEAP_H
+#ifndef MALLOW_RECORD_SAVE_HEAP_H
+#define MALLOW_RECORD_SAVE_HEAP_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "cli/command.h"
+#include "base/note.h"
 
 struct record_heap_process {
     pid_t pid;
@@ -37,7 +38,8 @@ struct record_heap { /* all 0: nothing yet */
 void record_heap_size(void *arg, pid_t pid, bool is_program, uint64_t rss_bytes,
                       const char *output);
 
-/* Waits for the helper, and names the saved heaps (not when `quiet`), or says why there is none. */
-void record_heap_finish(struct record_heap *r, const struct command *self, bool quiet);
+/* Waits for the helper, and notes where the saved heaps are (not when `quiet`), or why there is
+ * none. */
+void record_heap_finish(struct record_heap *r, const struct note *note, bool quiet);
 
 #endif

@@ -1,5 +1,5 @@
-/* uploading.c - see uploading.h. */
-#include "cli/uploading.h"
+/* uploading.c - checks the options of an upload and reads their secrets. */
+#include "push/uploading.h"
 
 #include <string.h>
 
