@@ -1,4 +1,5 @@
-/* array.c - see array.h. */
+/* array.c - Chooses how much an array grows, and reallocates it. The size doubles up to the
+ * limit that the caller gives. A product that would overflow counts as no memory. */
 #include "base/array.h"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-/* buffer.c - see buffer.h. */
+/* buffer.c - Appends bytes and formatted text to a growing buffer. Each append reserves one byte
+ * more, so that the text always ends in a NUL. An allocation that fails marks the buffer, and
+ * all later appends do nothing. */
 #include "base/buffer.h"
 
 #include <stdint.h>

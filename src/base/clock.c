@@ -1,4 +1,5 @@
-/* clock.c - see clock.h. */
+/* clock.c - Reads the kernel's monotonic clock and the processor time of the calling thread, in
+ * nanoseconds. */
 #include "base/clock.h"
 
 #include <time.h>

@@ -1,4 +1,6 @@
-/* cmdline.c - see cmdline.h. */
+/* cmdline.c - Formats the name and the command line of a process. A program may overwrite its
+ * arguments with a title (setproctitle), so one argument with only empty ones after it is read
+ * as a title. */
 #include "base/cmdline.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* drain.c - Runs the thread that empties parts in the order in which the caller filled them. One
+ * lock guards both ends of the queue, and the thread holds no lock while it empties a part. The
+ * thread blocks all signals except SIGPIPE and SIGXFSZ, which its own writes raise. */
 #include "drain.h"
 
 #include <pthread.h>

@@ -1,4 +1,6 @@
-/* error.c - see error.h. */
+/* error.c - Formats the text of an error. Texts pass through text_format, so that names chosen
+ * by other users cannot command a terminal. No function here allocates, and error_system leaves
+ * errno as it was. */
 #include "error.h"
 
 #include <errno.h>

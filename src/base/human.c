@@ -1,4 +1,6 @@
-/* human.c - see human.h. */
+/* human.c - Parses and prints sizes, durations and counts. Parsing uses integers with nine
+ * decimal places, and refuses a result that does not fit 64 bits. Printing uses floating point,
+ * because it shows one or two decimals only. */
 #include "base/human.h"
 
 #include <stdio.h>

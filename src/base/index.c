@@ -1,3 +1,5 @@
+/* index.c - Adds numbers to the hash table and doubles it when it is half full. An entry keeps a
+ * part of its hash, so the table grows without a look at the elements. */
 #include "base/index.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* json.c - Writes JSON to a FILE as the caller produces it. It counts levels and items to place
+ * commas and line breaks, and formats numbers itself because a page has millions of them.
+ * Strings pass through text_shown_json, which replaces invalid UTF-8 and harmful characters. */
 #include "json.h"
 
 #include <string.h>

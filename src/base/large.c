@@ -1,4 +1,6 @@
-/* large.c - see large.h. */
+/* large.c - Allocates large arrays on boundaries of 2 MiB and asks the kernel for large pages
+ * there. The first large array also fixes glibc's threshold for mappings, so that later arrays
+ * do not land between holes of the heap. */
 #include "base/large.h"
 
 #include <malloc.h>

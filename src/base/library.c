@@ -1,4 +1,5 @@
-/* library.c - see library.h. */
+/* library.c - Loads a shared library with dlopen and fills the caller's table of functions with
+ * dlsym. The first name's error is the one that is kept, because the other names are fallbacks. */
 #include "base/library.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,6 @@
+/* lines.c - Formats lines into a buffer and hands each full one to a thread that writes it. The
+ * thread starts with the first full buffer, so short output needs none. The first failure of a
+ * write is kept in an atomic and reported once. */
 #include "lines.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* path.c - see path.h. */
+/* path.c - Takes a path apart as text: the last component, and the mark " (deleted)" that /proc
+ * adds. */
 #include "base/path.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* pieces.c - Runs helper threads that work on numbered pieces, and hands the results out in
+ * order. One lock guards the counts. No thread holds it while it works on a piece. */
 #include "pieces.h"
 
 #include <pthread.h>

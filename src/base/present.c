@@ -1,4 +1,6 @@
-/* present.c - see present.h. */
+/* present.c - Asks the kernel which pages of another process are present. It uses the request
+ * PAGEMAP_SCAN where the kernel has it, and reads entries of /proc/PID/pagemap otherwise. The
+ * number of entries read one by one is bounded, because a process may claim any size. */
 #include "base/present.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
-/* proc.c - see proc.h. */
+/* proc.c - Opens and parses the files of /proc/PID. Parsers take lines as the kernel writes them
+ * and refuse all others. A process whose first thread has ended is read through another of its
+ * threads. */
 #include "base/proc.h"
 
 #include <dirent.h>

@@ -1,3 +1,6 @@
+/* ring.c - Runs the thread that fills parts ahead of the caller, in order. One lock guards both
+ * ends of the queue, and the thread holds no lock while it fills a part. The caller wakes the
+ * thread only now and then, because a wake-up costs as much as filling a part. */
 #include "ring.h"
 
 #include <pthread.h>

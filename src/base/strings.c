@@ -1,3 +1,5 @@
+/* strings.c - Numbers runs of bytes by content. The bytes lie in one buffer, and a hash index
+ * finds a run that is already there. */
 #include "base/strings.h"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-/* text.c - see text.h. */
+/* text.c - Replaces harmful characters in text, and formats like printf with every string
+ * argument replaced. The program's own format strings pass unchanged. A conversion that the
+ * formatter does not know aborts, because only a mistake in our own source can cause it. */
 #include "base/text.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* thread.c - Starts a thread with all signals blocked and with a stack that is large enough, and
+ * counts the processors that this process may use. */
 #include "thread.h"
 
 #include <sched.h>

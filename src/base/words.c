@@ -1,3 +1,5 @@
+/* words.c - Appends 64-bit numbers to a list and reads them back in the same order. Reading past
+ * the end yields zeros and marks the list as failed. */
 #include "base/words.h"
 
 #include <stdlib.h>

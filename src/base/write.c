@@ -1,3 +1,5 @@
+/* write.c - Writes all bytes to a descriptor. It continues after a partial write and after an
+ * interrupt, and reports a write of no bytes as EIO. */
 #include "base/write.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* reasons.c - Turns a reason for refusal into the message that the user reads, with the process
+ * id in place of PID. The texts come from the table in reasons.h. */
 #include "inject/reasons.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/* refuse.c - Decides whether a library may go into a process: by its state, executable format,
+ * limits and owner, then by its mapped modules and its allocator. It also explains why the
+ * kernel refused to trace the process. Nothing here stops or changes the process. */
 #include "inject/refuse.h"
 
 #include <elf.h>

@@ -1,4 +1,6 @@
-/* library.c - see library.h. */
+/* library.c - Finds a preloaded library: beside the running executable, then below its
+ * installation prefix, then in the configured directory. The error lists every path that was
+ * tried. */
 #include "inspect/library.h"
 
 #include <stdio.h>

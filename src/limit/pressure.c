@@ -1,4 +1,6 @@
-/* pressure.c - see pressure.h. */
+/* pressure.c - Parses the thresholds of `--dump-when` and compares them with the current sizes
+ * and stalls. A threshold fires once, and again only after the value fell clearly below it.
+ * Counting shared pages once is expensive, so that value is kept for a second. */
 #include "limit/pressure.h"
 
 #include <stdio.h>
