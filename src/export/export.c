@@ -1,3 +1,5 @@
+/* export.c - Lists the export formats and runs one of them on a recording. A row names the
+ * columns of events that its format reads, so that the others are not decoded. */
 #include "export/export.h"
 
 #include "export/job.h"

@@ -1,4 +1,6 @@
-/* hdf5_library.c - see hdf5_library.h. */
+/* hdf5_library.c - Loads libhdf5 when the first HDF5 file is written, and looks up its functions
+ * and predefined types. It accepts version 1.10 or later, the first with identifiers of 64 bits.
+ * It disables the library's exit handler, which crashes after a failed close. */
 #include "export/hdf5_library.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* job.c - Chooses the processes of an export, and runs the model or the filtered events of each
+ * through a writer. It checks that events refer to existing blocks, stacks and threads before a
+ * writer sees them. */
 #include "export/job.h"
 
 #include <inttypes.h>

@@ -1,3 +1,6 @@
+/* pprof_stacks.c - Writes each address of a process as one location of a pprof profile, with its
+ * inlined functions as lines. Functions inside call sites go into drop_frames unless another
+ * stack needs them. Hidden frames are left out, except for the call site itself. */
 #include "export/pprof_stacks.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* protobuf.c - see protobuf.h. */
+/* protobuf.c - Encodes fields of protobuf messages: variable-length numbers, fixed 64-bit
+ * numbers, bytes, and nested messages. A failed inner buffer fails the outer one. */
 #include "export/protobuf.h"
 
 #include <string.h>

@@ -1,3 +1,6 @@
+/* slices.c - Sums up the events of one process by slices of equal length, with live chunks in
+ * classes of powers of two. It keeps the size of every live block, so that a release subtracts
+ * what its allocation added. */
 #include "export/slices.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* known.c - Compares frames and whole stacks with the user's suppressions. The result of a frame
+ * is kept by its id, so each pattern meets a name once. */
 #include "known.h"
 
 #include <stdlib.h>

@@ -1,3 +1,7 @@
+/* names.c - Looks up the functions at each address of an image once, and numbers frames that
+ * read the same. It then finds the call site of a stack: the first frame that is neither
+ * allocator, library nor interpreter. A failed allocation marks the whole object, and
+ * names_failed reports it. */
 #include "names.h"
 
 #include <stdio.h>

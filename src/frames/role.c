@@ -1,3 +1,6 @@
+/* role.c - Classifies a frame by a table of function, module, crate and source patterns; the
+ * first matching row decides. Rust names need their own parser, because generic code of the
+ * library is compiled into the program. */
 #include "role.h"
 
 #include <fnmatch.h>

@@ -1,3 +1,5 @@
+/* same.c - Removes the parts of a function's or module's name that differ between builds: the
+ * compiler's suffixes of clones, and the version of a library. */
 #include "frames/same.h"
 
 #include <stdbool.h>

@@ -1,3 +1,5 @@
+/* select.c - Turns the user's filters into the set of stacks, threads and times that the model
+ * lets through. A stack passes if it has a matching frame for each pattern that is given. */
 #include "select.h"
 
 #include <stdlib.h>

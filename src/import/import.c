@@ -1,3 +1,5 @@
+/* import.c - Recognizes the format of a foreign trace by its first lines, runs its reader, and
+ * finishes or abandons the recording. A trace that ends early becomes a recording with a note. */
 #include "import/import.h"
 
 #include <string.h>

@@ -1,3 +1,7 @@
+/* rows.c - Writes rows and chunks of an unsealed recording into a temporary file, and seals it
+ * at the end. Each call gets a later clock value than the one before, so that merging the
+ * threads keeps their order. A failed write or allocation is remembered and reported by
+ * rows_finish. */
 #include "import/rows.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/* source.c - Reads lines of a file that is plain or compressed by gzip or zstd. A bound on the
+ * decompressed size stops a small file that expands without end. It notes when a compressed file
+ * ends early. */
 #include "import/source.h"
 
 #include <errno.h>

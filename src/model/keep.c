@@ -1,3 +1,6 @@
+/* keep.c - Writes a finished model into the index of its recording, and reads it back. A model
+ * from the index is used only if its columns add up to its totals; otherwise the events are read
+ * again. */
 #include "model/keep.h"
 
 #include <stdlib.h>

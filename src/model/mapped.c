@@ -1,3 +1,6 @@
+/* mapped.c - Keeps live mappings as intervals in a treap (Aragon and Seidel 1989), and splits
+ * and joins it when a call maps or unmaps a range. The peak of each stack is saved when the
+ * stack first changes after the peak. */
 #include "model/mapped.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* replay.c - Feeds all events of one process image to a model, and to an observer or a series if
+ * one is given. Without filters it takes the model from the index, or puts it there. */
 #include "model/replay.h"
 
 #include "model/keep.h"

@@ -1,3 +1,6 @@
+/* series.c - Counts what each call site did in each slice of time. A row holds the slice in
+ * progress, and only rows that changed produce a cell when the slice ends. Steps arrive in
+ * groups, so that their rows can be fetched from memory ahead of use. */
 #include "model/series_impl.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* threshold.c - Follows glibc's mmap threshold through a recording, as glibc itself raises it
+ * when a mapped block is freed. A block that contradicts the value ends the calculation, with
+ * the reason. */
 #include "model/threshold.h"
 
 #include "base/array.h"
