@@ -1,4 +1,5 @@
-/* curl_library.c - see curl_library.h. */
+/* curl_library.c - Loads libcurl and fills the table of its functions. It also copies a part of
+ * a URL, so that the caller frees it with free. */
 #include "curl_library.h"
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* headers.c - see headers.h. */
+/* headers.c - Collects request headers from options and files, and checks that each is NAME:
+ * VALUE. Error texts repeat the name only, because the value may be a secret. */
 #include "push/headers.h"
 
 #include <stdlib.h>

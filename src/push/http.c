@@ -1,4 +1,5 @@
-/* http.c - see http.h. */
+/* http.c - Sends questions to one server and returns the whole answer. The connection stays open
+ * between questions. Error texts show the URL without its user and password. */
 #include "push/http.h"
 
 #include <ctype.h>

@@ -1,4 +1,6 @@
-/* letter.c - see letter.h. */
+/* letter.c - Writes and parses a letter, the queued form of a request. The parser accepts
+ * printable ASCII in the head and known fields only, because another process may have written
+ * the file. */
 #include "push/letter.h"
 
 #include <string.h>

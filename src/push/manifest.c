@@ -1,4 +1,5 @@
-/* manifest.c - see manifest.h. */
+/* manifest.c - Writes and parses the list of a recording's segments with their SHA-256 sums. The
+ * parser checks every number and length before use, because a server supplies the text. */
 #include "push/manifest.h"
 
 #include <errno.h>

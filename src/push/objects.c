@@ -1,4 +1,6 @@
-/* objects.c - see objects.h. */
+/* objects.c - Puts, gets, examines and deletes objects at an HTTP store, signed for S3 if keys
+ * are given. It repeats a request that failed for a passing reason. Error texts show neither the
+ * query nor the credentials. */
 #include "push/objects.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* push.c - see push.h. */
+/* push.c - Sends one file as the body of a request, with retries, a timeout for the answer, and
+ * progress. It detects a file that became shorter while it was sent. */
 #include "push/push.h"
 
 #include <ctype.h>

@@ -1,4 +1,6 @@
-/* request.c - see request.h. */
+/* request.c - Prepares libcurl handles in the one way that all requests use, stores a bounded
+ * answer, and decides whether and when to try again. Pauses between tries double and have an
+ * upper bound. */
 #include "request.h"
 
 #include <errno.h>

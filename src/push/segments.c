@@ -1,4 +1,6 @@
-/* segments.c - see segments.h. */
+/* segments.c - Sends a growing recording in segments, and assembles one from its segments. It
+ * trusts a segment at the store only after its sum matches, and puts the final list only after
+ * it has checked that all segments are there. */
 #include "push/segments.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
-/* sender.c - see sender.h. */
+/* sender.c - Runs the thread that sends letters from the spool to one server. The caller hands
+ * letters over under a lock and never waits for the network or the disk. The thread alone owns
+ * the spool and libcurl's handles. */
 #include "push/sender.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
-/* sha256.c - see sha256.h. */
+/* sha256.c - Computes SHA-256 (FIPS 180-4), with the processor's own instructions where they
+ * exist and in plain C elsewhere. */
 #include "push/sha256.h"
 
 #include <stdalign.h>

@@ -1,4 +1,6 @@
-/* spool.c - see spool.h. */
+/* spool.c - Keeps letters as files of a directory, or in memory without one, oldest first. A
+ * file gets its name after it reached the disk, so a crash leaves no partial letter. The oldest
+ * letters are dropped and counted when the spool exceeds its bound. */
 #include "push/spool.h"
 
 #include <errno.h>

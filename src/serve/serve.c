@@ -1,3 +1,7 @@
+/* serve.c - Answers HTTP requests through libmicrohttpd, which it loads on demand and polls from
+ * the owner's thread. It checks the Host header and the token before it asks the owner.
+ * Connections, header sizes and times have bounds, and the oldest idle connection makes room for
+ * a new one. */
 #include "serve/serve.h"
 
 #include <arpa/inet.h>

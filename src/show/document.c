@@ -1,4 +1,5 @@
-/* document.c - see document.h. */
+/* document.c - Prints a JSON tree to standard output, or puts it into a page. Every string
+ * passes through text_put_json, which replaces characters that could command a terminal. */
 #include "show/document.h"
 
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* frame_texts.c - Formats each frame as JSON once and keeps the text by the frame's id. A
+ * document writes either the text in place, or the number of the frame in a table at the end. */
 #include "show/frame_texts.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* html_pack.c - Compresses data blocks of a page and encodes them in base 64. Threads compress
+ * pieces, each with the end of the previous piece as dictionary, into one stream (as pigz does).
+ * The result does not depend on the number of threads. */
 #include "show/html_pack.h"
 
 #include <stdint.h>

@@ -1,3 +1,6 @@
+/* html_page.c - Writes the head, style and script of a page around its data blocks. The content
+ * security policy admits only this script and this style, so text from a recording never runs. A
+ * page that would exceed HTML_PAGE_BYTES is an error. */
 #include "show/html_page.h"
 
 #include "show/html_assets.h"

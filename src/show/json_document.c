@@ -1,4 +1,5 @@
-/* json_document.c - see json_document.h. */
+/* json_document.c - Makes a JSON tree with the fields that every document begins with, and reads
+ * one from a file of bounded size. */
 #include "show/json_document.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* layout.c - Formats lines of a text report: columns, percentages, bars, small plots, and frames
+ * cut to the width of the terminal. Widths count characters as they are shown, after harmful
+ * ones have been replaced. */
 #include "show/layout.h"
 
 #include <stdarg.h>

@@ -1,3 +1,6 @@
+/* output.c - Opens output files so that a regular file appears whole under its name or not at
+ * all. Pipes, devices and descriptors are written directly. The errors name the path that the
+ * user gave. */
 #include "show/output.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
-/* file.c - see file.h. */
+/* file.c - Opens, checks, reads and copies files that another user may own or change. It opens
+ * the inode with O_PATH, judges it, and reopens that very inode, so nothing can be swapped in
+ * between. A file that its owner could truncate is copied and sealed before it is mapped. */
 #include "trust/file.h"
 
 #include <errno.h>

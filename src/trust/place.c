@@ -1,4 +1,7 @@
-/* place.c - see place.h. */
+/* place.c - Walks to the directory of a path component by component and follows only links of
+ * root and of the caller. It creates, replaces and removes entries there by the directory's
+ * descriptor. A new file gets its name when it is complete, and drafts of dead processes are
+ * removed. */
 #include "trust/place.h"
 
 #include <errno.h>

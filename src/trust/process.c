@@ -1,4 +1,6 @@
-/* process.c - see process.h. */
+/* process.c - Reads the credentials, start time, files and mappings of a process from /proc. It
+ * holds the directory /proc/PID open while it reads, so that a reused process id cannot mix two
+ * processes. */
 #include "trust/process.h"
 
 #include <dirent.h>

@@ -1,4 +1,6 @@
-/* secret.c - see secret.h. */
+/* secret.c - Reads a token, password or key from a file of the caller or of root that other
+ * users cannot read. The buffers are overwritten before they are freed, and no error text
+ * repeats their content. */
 #include "trust/secret.h"
 
 #include <fcntl.h>
