@@ -1,4 +1,7 @@
-/* blocks.c - see blocks.h. */
+/* blocks.c - Stores the blocks of a heap in the order of their addresses. Each 4 KiB page has
+ * bits for the 16-byte granules where blocks begin, and the number of its first block. A lookup
+ * therefore reads the page and counts bits. After blocks_done nothing changes, so any thread may
+ * look up. */
 #include "heap/blocks.h"
 
 #include <stdlib.h>

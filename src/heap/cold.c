@@ -1,4 +1,7 @@
-/* cold.c - see cold.h. */
+/* cold.c - Finds the memory of a process that stayed untouched or unwritten for a time. It tries
+ * idle page tracking, then userfaultfd in the process, then soft-dirty bits. SIGINT stays
+ * blocked except in the wait, so that an interrupt ends the wait and nothing else. The kernel
+ * undoes the write protection when our descriptor closes, whatever ends us. */
 #include "heap/cold.h"
 
 #include <errno.h>

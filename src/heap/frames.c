@@ -1,4 +1,6 @@
-/* frames.c - see frames.h. */
+/* frames.c - Follows the callers of a stopped thread by unwind rules of the mapped files, and
+ * reports which function's frame covers which part of the stack. Rules of a module are read when
+ * its first frame appears. A frame that does not rise, or that leaves the stack, ends the walk. */
 #include "heap/frames.h"
 
 #include <stdio.h>

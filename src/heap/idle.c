@@ -1,4 +1,6 @@
-/* idle.c - see idle.h. */
+/* idle.c - Marks pages as idle through /sys/kernel/mm/page_idle, and reads later which of them
+ * were touched. Pages map to frames through /proc/PID/pagemap, and a large page has its mark in
+ * its first frame. A page that has no readable mark counts as touched. */
 #include "heap/idle.h"
 
 #include <errno.h>

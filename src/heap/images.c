@@ -1,4 +1,5 @@
-/* images.c - see images.h. */
+/* images.c - Numbers the words in the modules' data, so that a pointer into them fits 32 bits.
+ * Two spans around the largest gap reject most words before the search. */
 #include "heap/images.h"
 
 #include <stdlib.h>

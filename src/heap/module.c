@@ -1,4 +1,6 @@
-/* module.c - see module.h. */
+/* module.c - Reads the ELF headers of each mapped file from the target's memory, and checks
+ * them. A core may lack the pages of a file. The file named in it is then believed only if its
+ * build-id or its shape matches. */
 #include "heap/module.h"
 
 #include <elf.h>

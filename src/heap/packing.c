@@ -1,4 +1,7 @@
-/* packing.c - see saved.h. */
+/* packing.c - Writes and reads the sections of a saved heap: variable-length numbers and texts,
+ * compressed by zstd. A reader checks the declared sizes against bounds before it allocates,
+ * because the file may be damaged or hostile. A failed allocation or a bad number marks the
+ * section. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-/* pages.c - see pages.h. */
+/* pages.c - Applies the rules of glibc's malloc_trim(0) to the blocks of a heap, and counts the
+ * pages that would go back to the kernel. It charges the free bytes of all other pages to the
+ * blocks in use on them. Only resident pages count. */
 #include "heap/pages.h"
 
 #include <stdlib.h>

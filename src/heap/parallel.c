@@ -1,4 +1,6 @@
-/* parallel.c - see parallel.h. */
+/* parallel.c - Runs a loop over ranges, or two calls, on several threads. The threads take
+ * pieces from an atomic counter. The caller's thread works too, so the result is complete even
+ * if no thread can start. */
 #include "heap/parallel.h"
 
 #include <pthread.h>

@@ -1,4 +1,6 @@
-/* readahead.c - see readahead.h. */
+/* readahead.c - Reads windows of the target's memory in helper threads ahead of one consumer.
+ * One lock guards the states of the windows, and no thread holds it during a read. The consumer
+ * reads a window itself if no helper has begun it. */
 #include "heap/readahead.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* recorded.c - see recorded.h. */
+/* recorded.c - Reads the events of one process from a recording up to a moment, and sorts the
+ * blocks that lived then by address. It checks that events refer to existing blocks and stacks. */
 #include "heap/recorded.h"
 
 #include <inttypes.h>

@@ -1,4 +1,7 @@
-/* roots.c - see roots.h. */
+/* roots.c - Scans the memory outside the heap for pointers into it: variables, thread-local
+ * variables, stacks, registers, shared and other memory. Roots are sorted by kind, so that a
+ * weaker kind counts only where no stronger one reaches. The bytes to read are bounded, because
+ * a process may map any amount. */
 #include "heap/roots.h"
 
 #include "base/array.h"

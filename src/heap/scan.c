@@ -1,4 +1,6 @@
-/* scan.c - see scan.h. */
+/* scan.c - Reads every used block once and records each word that points into another used
+ * block. Threads take pieces of the heap from an atomic counter. A lock orders the pieces'
+ * references into one array, so the result does not depend on the number of threads. */
 #include "heap/scan.h"
 
 #include <pthread.h>

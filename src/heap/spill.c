@@ -1,4 +1,6 @@
-/* spill.c - see spill.h. */
+/* spill.c - Places large arrays in memory up to a bound, and moves the oldest ones to unnamed
+ * files at the same addresses. One lock guards the list of arrays. The file's space is reserved
+ * first, so that a full disk is an error here and not a signal later. */
 #include "heap/spill.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
-/* types.c - see types.h. */
+/* types.c - Names the type of each block: by the sign that the scan found, by its size, and by
+ * the block or root that refers to it. Equal signs are resolved once. The threads that name the
+ * rest share the table of names under a lock. */
 #include "heap/types.h"
 
 #include <inttypes.h>

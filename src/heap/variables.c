@@ -1,4 +1,7 @@
-/* variables.c - see variables.h. */
+/* variables.c - Reads the symbol tables of a module when a question first needs them, and
+ * answers which variable or function holds an address. It opens the file by path, in the
+ * process's root, or through /proc. It uses a file only if its build-id proves that it is the
+ * mapped one. */
 #include "heap/variables.h"
 
 #include <inttypes.h>

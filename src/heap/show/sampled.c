@@ -1,3 +1,6 @@
+/* sampled.c - Reads the samples of a watched process from its shared segment, and sums them up
+ * by call stack. A segment whose process id differs belongs to a parent before a fork, and is
+ * refused. */
 #include "heap/show/sampled.h"
 
 #include <stdlib.h>
