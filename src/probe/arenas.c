@@ -1,4 +1,6 @@
-/* arenas.c - see arenas.h. */
+/* arenas.c - Keeps the state of glibc's arenas, heaps and settings for each process, and updates
+ * it from events. Events come from glibc's static probes, from its functions, or from the
+ * library inside the program. A raw event is first turned into that of a static probe. */
 #include "probe/arenas.h"
 
 #include <stdlib.h>

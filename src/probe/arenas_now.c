@@ -1,4 +1,6 @@
-/* arenas_now.c - see arenas_now.h. */
+/* arenas_now.c - Reads glibc's arenas and heaps out of a running process. It reads only pages
+ * that are present, and bounds the lists, which may have cycles while the process changes them.
+ * It reports nothing unless the sizes of the heaps add up to those of the arenas. */
 #include "probe/arenas_now.h"
 
 #include "base/present.h"

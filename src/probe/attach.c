@@ -1,4 +1,7 @@
-/* attach.c - see attach.h. */
+/* attach.c - Attaches a program to many places of a file: in one system call where the kernel
+ * has it, else by one perf event each. When the kernel refuses a set, it halves the set until it
+ * finds the place that is refused. It skips instructions that the kernel cannot execute safely
+ * under a probe. */
 #include "probe/attach.h"
 
 #include "arch/uprobe.h"

@@ -1,4 +1,5 @@
-/* caps.c - see caps.h. */
+/* caps.c - Tries what probes need on this machine, one feature at a time, and names the command
+ * that provides a missing one. Each attempt is undone before the function returns. */
 #include "probe/caps.h"
 
 #include <bpf/bpf.h>

@@ -1,4 +1,6 @@
-/* code.c - see code.h. */
+/* code.c - Walks over the mappings of a process that hold code of one file. It asks the kernel
+ * by PROCMAP_QUERY, and parses /proc/PID/maps where the kernel lacks it. The caller's budget
+ * bounds the mappings, because a process may have any number. */
 #include "probe/code.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
-/* cost.c - see cost.h. */
+/* cost.c - Measures how long a probe stops a thread, on two functions of this program. One
+ * begins with an instruction that the kernel emulates, the other with one that it executes out
+ * of line. The minimum of several rounds counts, because other load is not part of the cost. */
 #include "probe/cost.h"
 
 #include <bpf/bpf.h>

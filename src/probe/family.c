@@ -1,4 +1,5 @@
-/* family.c - see family.h. */
+/* family.c - Finds the allocation functions in a library's symbols, with prefixes of other
+ * allocators, and notes which argument holds the size. Aliases of one function count once. */
 #include "probe/family.h"
 
 #include <fnmatch.h>

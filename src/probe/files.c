@@ -1,4 +1,6 @@
-/* files.c - see files.h. */
+/* files.c - Lists the files of a program: from the dynamic loader before it runs, and from
+ * /proc/PID/maps afterwards. It then finds the library that the user or the probe means, first
+ * in that list and then in the library directories. */
 #include "probe/files.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* inside.c - see inside.h. */
+/* inside.c - Runs the arenas probe without rights: a preloaded library writes events into shared
+ * memory, and this file turns them into those of glibc's probes. Slots of the ring are claimed
+ * and filled by atomics. A slot that stays unfilled is skipped and counted, because its writer
+ * may have died. */
 #include "probe/inside.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* samples.c - see samples.h. */
+/* samples.c - Attaches to the static probes of every copy of libmallow-watch.so that a process
+ * carries, and delivers their events. A file is added once, whichever path leads to it. */
 #include "probe/samples.h"
 
 #include <bpf/bpf.h>

@@ -1,4 +1,6 @@
-/* stacks.c - see stacks.h. */
+/* stacks.c - Loads unwind tables of files into the kernel's maps, and translates the stacks that
+ * the kernel kept into files and offsets. A mapping's pages are entered when a process first
+ * runs code of it. Tables and stacks have fixed bounds; frames beyond them stay unknown. */
 #include "probe/stacks.h"
 
 #include <bpf/bpf.h>

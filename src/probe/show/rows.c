@@ -1,4 +1,5 @@
-/* rows.c - see rows.h. */
+/* rows.c - Sorts a probe's rows into groups and names their keys and columns. Keys that print
+ * alike, such as stacks of one program in several processes, become one group. */
 #include "probe/show/rows.h"
 #include "symbol/spelling.h"
 
