@@ -1,4 +1,6 @@
-/* attach.c - see attach.h. */
+/* attach.c - Runs `mallow record -p`: starts the probe, takes its events, samples the processes,
+ * and ends on a signal or at their end. Rows are flushed every second, so that a kill of mallow
+ * loses no more. Signals arrive by a signalfd. */
 #include "record/attach.h"
 
 #include <fcntl.h>

@@ -1,4 +1,6 @@
-/* find.c - see find.h. */
+/* find.c - Finds the process that an entry of the session belongs to, also in another pid
+ * namespace. A candidate must map the entry's window of the session and give its inner id. Start
+ * times exclude processes that are older than the recording. */
 #include "record/find.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
-/* flight.c - see flight.h. */
+/* flight.c - Keeps a recording within a window of time or size. A child process folds the rows
+ * that left the window into a chunk of live blocks, or writes a copy. The parent then releases
+ * the old part of the file, so its loop never waits for the fold. */
 #include "flight.h"
 
 #include <errno.h>

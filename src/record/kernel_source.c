@@ -1,3 +1,6 @@
+/* kernel_source.c - Takes events of probes and appends them as KERNEL chunks, with times
+ * converted to the clock of the recording. It reads both clocks at the start and before each
+ * batch, and interpolates between the two readings. */
 #include "kernel_source.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* lend.c - Starts a helper process of another user that holds the session's descriptor open, so
+ * that processes of that user can reach it. The helper closes all other descriptors, changes its
+ * user, drops memory and environment by an exec, and ends with this process. */
 #include "record/lend.h"
 
 #include <errno.h>

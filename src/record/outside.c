@@ -1,4 +1,7 @@
-/* outside.c - see outside.h. */
+/* outside.c - Turns the kernel's reports about processes, threads and calls into rows of a
+ * recording, and samples the processes' sizes. It numbers threads, stacks and modules for each
+ * process image. An exec or an exit ends the image. Failures of memory are kept until
+ * outside_failed is asked. */
 #include "record/outside.h"
 
 #include <errno.h>

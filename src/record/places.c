@@ -1,3 +1,6 @@
+/* places.c - Lists the heaps, module data and thread stacks of a recorded process, for the split
+ * of its resident size. It reads glibc's structures from the process's memory and believes them
+ * only if they agree. Overlapping places are cut, so that no page counts twice. */
 #include "record/places.h"
 
 #include <elf.h>

@@ -1,4 +1,6 @@
-/* programs.c - see programs.h. */
+/* programs.c - Holds the files of recorded programs open, and looks up names in them when their
+ * paths lead elsewhere at sealing. A lock guards the list of files, because sealing runs in
+ * another thread. Number and size of the held files are bounded. */
 #include "record/programs.h"
 
 #include <fcntl.h>

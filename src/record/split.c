@@ -1,4 +1,6 @@
-/* split.c - see split.h. */
+/* split.c - Decides when to ask the kernel for the split of a process's resident size, asks it,
+ * and appends the answer. The time it takes is limited to a hundredth of the elapsed time. An
+ * answer that took too long is asked again, because the program went on meanwhile. */
 #include "split.h"
 
 #include <errno.h>

@@ -1,3 +1,6 @@
+/* stacks.c - Walks glibc's ring of thread descriptors in another process's memory, and reports
+ * the bounds of each stack. A descriptor counts only if it points to itself and its neighbors
+ * point back. The walk has a bound, because the memory is hostile. */
 #include "record/stacks.h"
 
 #include <stdbool.h>

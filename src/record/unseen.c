@@ -1,4 +1,6 @@
-/* unseen.c - see unseen.h. */
+/* unseen.c - Looks into the mapped files of a process for allocators that the recorder cannot
+ * see, and finds why a program did not load the recorder. Each file is inspected once in a
+ * recording. Looks get rarer as the process runs longer. */
 #include "record/unseen.h"
 
 #include <elf.h>

@@ -1,4 +1,6 @@
-/* code.c - see code.h. */
+/* code.c - Searches the mapped code of a process for the instructions that a borrowed thread
+ * needs: a system call, a return from a signal handler, and an end. libc is searched first, and
+ * the number of bytes is bounded because the process may stand still meanwhile. */
 #include "remote/code.h"
 
 #include <stdlib.h>

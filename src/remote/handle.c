@@ -1,3 +1,6 @@
+/* handle.c - Opens the memory of a process for one program image, and checks later that the
+ * image is still the same. The sixteen random bytes that the kernel gives each image identify
+ * it. */
 #include "remote/handle.h"
 
 #include <elf.h>

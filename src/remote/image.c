@@ -1,4 +1,6 @@
-/* image.c - see image.h. */
+/* image.c - Reads the modules, symbols and unwind rules of a running process from its memory and
+ * files. Symbol tables come from the process's memory, which is hostile, so each index and
+ * length is checked. */
 #include "remote/image.h"
 
 #include <elf.h>

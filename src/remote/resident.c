@@ -1,4 +1,6 @@
-/* resident.c - see resident.h. */
+/* resident.c - Answers whether a page of a process is present, by bits that it asks of the
+ * kernel in parts of 128 MiB. A part is published by an atomic pointer, so readers take no lock.
+ * The kernel's answer is kept for a bounded number of parts. */
 #include "remote/resident.h"
 
 #include <pthread.h>

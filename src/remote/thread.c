@@ -1,3 +1,7 @@
+/* thread.c - Seizes, stops, inspects and detaches threads of another process by ptrace. A
+ * seizing can block on an exec in the process; a timer with SIGURG then interrupts it, and the
+ * handler leaves the system call by siglongjmp. All waits have bounds, and threads that stop too
+ * late are detached later. */
 #include "remote/thread.h"
 
 #include <dirent.h>

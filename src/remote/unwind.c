@@ -1,4 +1,5 @@
-/* unwind.c - see unwind.h. */
+/* unwind.c - Applies one unwind rule to registers of a target and reads the caller's registers
+ * from its memory. The caller checks that the new frame lies above the old one. */
 #include "remote/unwind.h"
 
 enum { /* in a signal's frame, behind the return address: of struct ucontext */
