@@ -1,4 +1,6 @@
-/* allocator.c - see allocator.h. */
+/* allocator.c - Asks the allocator under test about itself: which file serves malloc, which
+ * functions it lacks, and its statistics. Weak symbols make each question optional. Nothing here
+ * allocates, because it runs inside the measured process. */
 #include "replay/allocator.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,6 @@
-/* engine.c - see engine.h. */
+/* engine.c - Runs the threads of a workload and keeps their order: turns, stages, starts and
+ * seats. Memory comes from mmap before the first call, so that the engine does not disturb the
+ * allocator. Threads pass their progress by atomics and sleep in park.h. */
 #include "replay/engine.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
-/* execute.c - see execute.h. */
+/* execute.c - Decodes the records of a thread and makes the calls. The loop is compiled once for
+ * each combination of modes, so that a mode costs nothing when it is off. Slots are atomic
+ * words; a thread waits until the slot has the generation that the record names. */
 #include "replay/execute.h"
 
 #include <malloc.h>

@@ -1,4 +1,6 @@
-/* measure.c - see measure.h. */
+/* measure.c - Samples the replay's resident size and page faults from a helper process that
+ * shares its memory. The helper shares the thread pointer as well, so it makes raw system calls
+ * and must not set errno. Requests to the replay's threads go through an atomic word. */
 #include "replay/measure.h"
 
 #include <errno.h>

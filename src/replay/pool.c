@@ -1,4 +1,5 @@
-/* pool.c - see pool.h. */
+/* pool.c - Allocates blocks of chosen call sites from pools in memory of its own, with a free
+ * list for each size class. One lock guards all pools. */
 #include "replay/pool.h"
 
 #include <pthread.h>

@@ -1,4 +1,6 @@
-/* run.c - see run.h. */
+/* run.c - Starts mallow-replay with an allocator preloaded and settings in its environment, and
+ * reads its JSON result. It checks each setting before the start, because glibc ignores a wrong
+ * one silently. A result counts only if the chosen library served malloc. */
 #include "replay/run.h"
 
 #include <errno.h>

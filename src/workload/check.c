@@ -1,4 +1,6 @@
-/* check.c - see check.h. */
+/* check.c - Simulates a workload record by record and proves that it is sound, so that the
+ * replay can run without checks. A heap of threads by place gives the order of the recording.
+ * All memory comes from mmap. */
 #include "workload/check.h"
 
 #include <inttypes.h>

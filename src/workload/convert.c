@@ -1,4 +1,6 @@
-/* convert.c - see convert.h. */
+/* convert.c - Turns the events of one process of a recording into calls of a workload. A realloc
+ * has two events, and other events may come between them. A recording that lost calls is
+ * refused, because its replay would be of another program. */
 #include "workload/convert.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-/* gather.c - see gather.h. */
+/* gather.c - Copies several input files, or standard input, into one unnamed file. It reads no
+ * further than the size it saw at first, because the owner may still append. */
 #include "workload/gather.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-/* pack.c - see pack.h. */
+/* pack.c - Compresses and decompresses workload files by zstd, and opens either form as a
+ * descriptor. The decompressed size is bounded, because the file may be hostile. */
 #include "workload/pack.h"
 
 #include <errno.h>

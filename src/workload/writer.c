@@ -1,4 +1,6 @@
-/* writer.c - see writer.h. */
+/* writer.c - Chooses slots, seats and places for the calls of a workload, and writes its chunks
+ * and summary. A thread reuses its own free slots first, so that threads wait for each other
+ * only where the program handed a block over. After the first error every function does nothing. */
 #include "workload/writer.h"
 
 #include <errno.h>
