@@ -1,4 +1,6 @@
-/* contents.c - see contents.h. */
+/* contents.c - Computes a sum over the contents of a file: over all of it, or over 128 evenly
+ * spaced pieces of a large one. Recordings store the sum, so the choice of bytes and the
+ * arithmetic must not change. 0 means that the file could not be read. */
 #include "symbol/contents.h"
 
 #include <stddef.h>

@@ -1,4 +1,6 @@
-/* declared.c - see declared.h. */
+/* declared.c - Reads from DWARF where each global variable is declared and which type it has.
+ * The walk over the entries uses no recursion and has a bound on its steps, because a file may
+ * nest to any depth. */
 #include "symbol/declared.h"
 
 #include <dwarf.h>

@@ -1,4 +1,6 @@
-/* dwarfindex.c - see dwarfindex.h. */
+/* dwarfindex.c - Finds the functions, inlined calls and source line at an address through libdw.
+ * Units, functions and inlined calls are read when an address first needs them. No walk takes
+ * more steps than its unit has bytes, so a damaged file costs bounded time. */
 #include "symbol/dwarfindex.h"
 
 #include <dwarf.h>

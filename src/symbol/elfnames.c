@@ -1,4 +1,5 @@
-/* elfnames.c - see elfnames.h. */
+/* elfnames.c - Builds a sorted index of a module's code symbols and PLT stubs, with the best
+ * name for each address. A symbol without a size ends where the next one begins. */
 #include "symbol/elfnames.h"
 
 #include "arch/system.h"

@@ -1,4 +1,6 @@
-/* functions.c - see functions.h. */
+/* functions.c - Lists the functions and variables of an ELF file with their file offsets, and
+ * reads its segments, build-id, debug link and interpreter. A name stays an offset into the text
+ * until the list is complete, because the text moves as it grows. */
 #include "symbol/functions.h"
 
 #include <elfutils/libdwelf.h>

@@ -1,4 +1,5 @@
-/* intern.c - see intern.h. */
+/* intern.c - Stores each distinct string once in blocks of memory that live as long as the
+ * owner, and finds it by a hash. It also hands out memory from the same blocks. */
 #include "symbol/intern.h"
 
 #include <stdalign.h>

@@ -1,4 +1,6 @@
-/* interval.c - see interval.h. */
+/* interval.c - Flattens overlapping address ranges into disjoint pieces, so that one binary
+ * search finds the innermost range at an address. Sorting keeps the order of addition for equal
+ * ranges. */
 #include "symbol/interval.h"
 
 #include "base/array.h"

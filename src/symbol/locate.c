@@ -1,4 +1,6 @@
-/* locate.c - see locate.h. */
+/* locate.c - Finds the file of a module, its debug file and its dwz file, and proves that each
+ * is the right one. A candidate counts by build-id, by size and time of change, or by checksum.
+ * A note explains each candidate that was refused. */
 #include "symbol/locate.h"
 
 #include <dlfcn.h>

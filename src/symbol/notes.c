@@ -1,4 +1,5 @@
-/* notes.c - see notes.h. */
+/* notes.c - Parses the notes in .note.stapsdt into static probes. Every length is checked
+ * against the section, because the file may be damaged or hostile. */
 #include "symbol/notes.h"
 
 #include <gelf.h>

@@ -1,4 +1,6 @@
-/* perfmap.c - see perfmap.h. */
+/* perfmap.c - Reads /tmp/perf-PID.map, in which a JIT compiler names its code, and finds the
+ * name at an address. Any user can create a file of that name, so a map counts only if root or
+ * the user of the process owns it. The size that is read has a bound. */
 #include "symbol/perfmap.h"
 
 #include <fcntl.h>

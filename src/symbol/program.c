@@ -1,4 +1,6 @@
-/* program.c - see program.h. */
+/* program.c - Opens ELF files of any owner. A file that its owner could truncate is copied
+ * before it is mapped. A file that claims more sections than a bound is refused, because libelf
+ * allocates memory for each. */
 #include "symbol/program.h"
 
 #include <elf.h>

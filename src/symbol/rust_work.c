@@ -1,3 +1,6 @@
+/* rust_work.c - Parses a mangled Rust name to see how much work libiberty would do for it.
+ * Places are read from a list and each once, so the parser itself takes bounded time and no
+ * recursion. */
 #include "symbol/rust_work.h"
 
 #include <stdint.h>

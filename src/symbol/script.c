@@ -1,3 +1,6 @@
+/* script.c - Splits the names that Python and JavaScript interpreters write for their functions
+ * into function, file and line. For Python it reads the source file to find the line of the
+ * definition. The source may belong to any user, so only line numbers come from it. */
 #include "symbol/script.h"
 
 #include <ctype.h>

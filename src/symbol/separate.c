@@ -1,4 +1,6 @@
-/* separate.c - see separate.h. */
+/* separate.c - Finds and opens the separate debug file of a stripped file, by build-id or by
+ * .gnu_debuglink. A candidate counts only with the same build-id, and only if the caller, root
+ * or the owner of the stripped file owns it. */
 #include "symbol/separate.h"
 
 #include <fcntl.h>

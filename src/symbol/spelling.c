@@ -1,3 +1,6 @@
+/* spelling.c - Parses demangled names of C++, Rust and D, and shortens them: default template
+ * arguments, allocators and inline namespaces go. Nesting is bounded; a name that nests deeper
+ * keeps its full form. */
 #include "symbol/spelling.h"
 
 #include <ctype.h>
