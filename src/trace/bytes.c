@@ -1,3 +1,5 @@
+/* bytes.c - Implements growing byte buffers, an arena, and a hash map from pairs of numbers to a
+ * number. A failed allocation marks a buffer, and the caller asks once at the end. */
 #include "bytes.h"
 
 #include "base/large.h"

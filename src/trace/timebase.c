@@ -1,3 +1,6 @@
+/* timebase.c - Computes nanoseconds from ticks of the recorder's clock. The rate is the median
+ * of slopes between early and late pairs of readings, so that one interrupted reading does no
+ * harm. */
 #include "timebase.h"
 
 #include <time.h>

@@ -1,3 +1,7 @@
+/* trace.c - Opens a recording in any state: seals or recovers it first if needed, then hands out
+ * cursors over its images. It decides whether the index may be written, and shares a bounded
+ * number of threads among cursors. The number of free threads is atomic, because several threads
+ * may read with a cursor each. */
 #include "trace.h"
 
 #include <errno.h>

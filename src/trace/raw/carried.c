@@ -1,3 +1,6 @@
+/* carried.c - Reads the chunks in which a flight recorder keeps the live blocks of rows that
+ * left its window, and chooses the last complete generation. It also restores the numbers at
+ * which the streams continue. Every chunk is checked, because the file may be damaged. */
 #include "carried.h"
 
 #include "format/row.h"

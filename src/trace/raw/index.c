@@ -1,3 +1,5 @@
+/* index.c - Finds or makes the records of images and streams in the index of a raw recording.
+ * Two maps lead from the ids in the file to positions in arrays. */
 #include "index.h"
 
 struct raw_image *raw_image_of(struct raw *r, uint64_t id)

@@ -1,3 +1,5 @@
+/* kernel.c - Decodes the records of KERNEL chunks and assigns each to the program image that ran
+ * at its time. The number of records of an image is bounded; the excess counts as lost. */
 #include "kernel.h"
 
 /* An image has at most this many of each; the excess counts as lost. A stream of a sealed file

@@ -1,3 +1,7 @@
+/* merge.c - Merges the streams of an image into one sequence of rows by clock, with a heap of
+ * open streams. A stream opens when its first row is due and closes after its last, so that
+ * memory grows with the threads that live at once. Rows of one stream are taken in runs, without
+ * a look at the heap. */
 #include "merge.h"
 
 #include <errno.h>

@@ -1,3 +1,6 @@
+/* raw.c - Scans a raw recording for sound chunks, indexes them by image and stream, and reads
+ * the facts that chunks other than events hold. Damage is skipped up to the next chunk whose
+ * checksum holds. Of two copies of a chunk one is kept. */
 #include "raw.h"
 
 #include <errno.h>

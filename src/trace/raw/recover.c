@@ -1,3 +1,6 @@
+/* recover.c - Reads the buffers that a killed recorder left in /dev/shm, and writes them as
+ * chunks. A session counts only if the owner of the recording owns it, if it names this very
+ * file, and if no process uses it. */
 #include "recover.h"
 
 #include <errno.h>

@@ -1,3 +1,6 @@
+/* ahead.c - Keeps the next merged rows of an image at hand and fetches the memory that they
+ * need. A row is put off if a row of another thread with nearly the same clock must come first
+ * at the same address. It never looks past a META row, which changes the meaning of later rows. */
 #include "ahead.h"
 
 #define ROWS FEED_KEPT /* so far is looked */

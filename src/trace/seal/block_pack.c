@@ -1,3 +1,7 @@
+/* block_pack.c - Compresses the columns of a full block and writes them as a section, in the
+ * caller's thread or in one of its own. The caller fills one block while the thread packs the
+ * other; a lock guards the hand-over. An error in the thread is returned by the next
+ * packer_wait. */
 #include "block_pack.h"
 
 #include <pthread.h>

@@ -1,3 +1,6 @@
+/* block_write.c - Fills blocks of event columns for each image and flushes full ones. A block
+ * begins with all state that a reader needs, so that every block can be decoded alone. A spare
+ * block lets the packing thread work while the next one fills. */
 #include "block_fill.h"
 
 /* Packing a block of fewer events takes no longer than another thread needs to wake up. */

@@ -1,3 +1,5 @@
+/* carry_out.c - Appends a chunk to a flight recorder's file by one write. A partial write is an
+ * error; its bytes count in the size of the file, and its checksum keeps readers from using it. */
 #include "carry_out.h"
 
 #include <stdlib.h>

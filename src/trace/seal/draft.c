@@ -1,3 +1,6 @@
+/* draft.c - Seals a recording while the program still writes it. It takes only rows before which
+ * nothing can still be written. At the end it compares the facts it assumed with the final ones,
+ * and discards the draft if they differ. */
 #include "draft.h"
 
 #include <sys/stat.h>

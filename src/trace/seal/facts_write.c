@@ -1,3 +1,6 @@
+/* facts_write.c - Writes the facts of a file and of its images as sections: descriptions,
+ * modules, threads, notes, samples, names and stack nodes. The order of fields is the file
+ * format (docs/format.md); facts_read.c must match it. */
 #include "trace/sealed/facts.h"
 #include "format/row.h"
 

@@ -1,3 +1,6 @@
+/* faulted.c - Finds the block or mapping that each page fault hit, while the events of an image
+ * pass by. Small blocks are kept by page, and only for pages with faults to come. Large blocks
+ * and mappings are kept in order of address. */
 #include "faulted.h"
 
 #include "arch/page.h"

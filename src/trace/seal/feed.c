@@ -1,3 +1,6 @@
+/* feed.c - Supplies merged rows in parts, read by a thread ahead of the caller or by the caller
+ * itself. The payloads of META rows are copied, because their chunk may be gone when the row is
+ * used. Both ways give the same rows. */
 #include "feed.h"
 
 #include <stddef.h>

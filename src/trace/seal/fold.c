@@ -1,3 +1,6 @@
+/* fold.c - Decides where a flight recorder's window begins, writes the live blocks of rows
+ * before it, and reports how much of the file is no longer needed. The caller releases that
+ * part. */
 #include "fold.h"
 
 #include "carry_out.h"

@@ -1,3 +1,6 @@
+/* image.c - Creates the state of an image that is being sealed, and applies its META rows:
+ * nodes, modules, threads, marks and losses. A forked image begins with a copy of its parent's
+ * live blocks. */
 #include "image_impl.h"
 
 static int image_no_memory(struct error *err) { return error_memory_for(err, "sealing"); }

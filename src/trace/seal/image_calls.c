@@ -1,3 +1,6 @@
+/* image_calls.c - Turns call rows into changes of the live blocks and into events. The common
+ * case is compiled separately, without checks for faults, folding or silence. A row that does
+ * not fit the live blocks may wait for one behind it that repairs the order. */
 #include "image_impl.h"
 
 #include "block_fill.h"

@@ -1,3 +1,6 @@
+/* image_facts.c - Collects the facts of an image: stack nodes with their callers, threads,
+ * notes, samples and the end. Facts that name events are written before those events, so that a
+ * torn file can still be read. */
 #include "format/file_id.h"
 #include "image_impl.h"
 

@@ -1,3 +1,6 @@
+/* live.c - Grows the table of live blocks and the stack of free slots, and closes gaps in the
+ * hash of addresses. The reader follows the same rule for slots, so the rule is part of the file
+ * format. */
 #include "live.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* nodes.c - Maps the recorder's ids of stack nodes to dense ids, one for each meaning. Dense ids
+ * may already stand in the file, so a node keeps its number when an id changes its meaning. */
 #include "nodes.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* section_write.c - Encodes columns of numbers as byte planes with patches, compresses streams,
+ * and writes a section with its checksums. A stream that would decompress too far for readers is
+ * stored in a form that they accept. */
 #include <errno.h>
 #include <unistd.h>
 

@@ -1,3 +1,6 @@
+/* decoder.c - Decodes batches of a cursor in a thread ahead of the caller. Each part of the ring
+ * has arrays of its own, which the cursor uses while it fills the part. Damage is reported with
+ * the batch behind which it lies, as without the thread. */
 #include "decoder.h"
 
 #include "base/ring.h"

@@ -1,3 +1,6 @@
+/* facts_read.c - Reads the sections of facts and nodes that facts_write.c writes, and those of
+ * earlier versions. Counts are bounded by the bytes of their stream before anything is
+ * allocated, because the file may be damaged. */
 #include "facts.h"
 #include "format/file_id.h"
 #include "format/row.h"

@@ -1,3 +1,6 @@
+/* kept.c - Reads parts of the index behind a sealed recording, and prepares new ones. A part
+ * counts only if it was made for this recording by a compatible version. A part that is not
+ * sound is ignored. */
 #include "kept.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* loaded.c - Reads and unpacks the columns of one block, and checks that their lengths match the
+ * block's codes. It changes nothing in the store, so several threads may load blocks at once. */
 #include "loaded.h"
 
 bool loaded_make(struct loaded *l)

@@ -1,3 +1,5 @@
+/* numbers.c - Decodes a column of numbers from byte planes and patches. Reads past the end and
+ * patches out of order mark the column as damaged. */
 #include "numbers.h"
 
 static void next_patch(struct numbers *c)

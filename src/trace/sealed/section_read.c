@@ -1,3 +1,6 @@
+/* section_read.c - Reads the head of a section and its streams, and verifies both by checksum.
+ * The size of a decompressed stream is bounded by the section's size, so a small damaged file
+ * cannot exhaust memory. */
 #include <errno.h>
 #include <unistd.h>
 

@@ -1,3 +1,6 @@
+/* store.c - Opens a sealed recording: finds its sections, reads the facts of all images, and
+ * orders images and blocks. Missing facts are rebuilt from EARLY sections and from the blocks.
+ * Links between stack nodes that form a cycle are cut. */
 #include "store.h"
 
 #include "format/chunk.h"
