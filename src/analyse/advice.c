@@ -1,3 +1,6 @@
+/* advice.c - Derives remedies from the parts of a resident size, each with a lower and an upper
+ * bound of its saving. A remedy is listed only if it could save a twentieth of the resident
+ * size. The table of texts is what reports print. */
 #include "analyse/advice.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* advice_sites.c - Finds the call sites that keep or hold the most memory, and computes which
+ * pages would be free if their blocks lay elsewhere. One sweep over the blocks of a heap serves
+ * each call site. */
 #include "analyse/advice_sites.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* event_name.c - Names events, the bits of a call's path, and kinds of events, for the dump and
+ * the exports. */
 #include "analyse/event_name.h"
 
 #include "trace/trace.h"

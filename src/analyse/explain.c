@@ -1,3 +1,6 @@
+/* explain.c - Chooses the moments of a process whose resident size is explained, and splits that
+ * size into named parts. The parts add up to the resident size. Sums wrap modulo 2^64, because a
+ * damaged file may hold any numbers. */
 #include "analyse/explain.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* faults.c - Sums up page faults by stack, place, kind and slice of time, and finds the largest
+ * resident size that the kernel reported. */
 #include "analyse/faults.h"
 
 #include <stdlib.h>

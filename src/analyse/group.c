@@ -1,3 +1,6 @@
+/* group.c - Groups stacks by frame, one level of callers at a time. Cursors are sorted by
+ * counting where frames are dense numbers, and by comparison otherwise. Ties keep the order of
+ * the stacks. */
 #include "analyse/group.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* heapmap.c - Fills the cells of a heap map for each moment, and doubles the cell size when the
+ * rows would exceed their bound. Blocks that overlap in a damaged file count only once. */
 #include "analyse/heapmap.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* highest.c - Allocates the sums of highest.h and ranks the stacks by the most that they ever
+ * held. The sums themselves change in inline functions of the header. */
 #include "analyse/highest.h"
 
 #include <stdlib.h>

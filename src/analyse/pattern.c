@@ -1,3 +1,5 @@
+/* pattern.c - Compiles and matches patterns of names: shell globs, or extended regular
+ * expressions between slashes. A glob also matches a C++ function without its parameter list. */
 #include "analyse/pattern.h"
 
 #include <fnmatch.h>

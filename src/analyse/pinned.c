@@ -1,3 +1,6 @@
+/* pinned.c - Follows the live blocks of a process by address, and computes at chosen moments
+ * which free bytes each block keeps resident. The order of blocks at one moment is reused for
+ * the next. It also models glibc's caches, fastbins and arenas where the version is known. */
 #include "analyse/pinned.h"
 
 #include <stdlib.h>

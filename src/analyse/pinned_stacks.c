@@ -1,3 +1,5 @@
+/* pinned_stacks.c - Stores figures for those stacks only that have blocks at a moment: a bitmap
+ * of all stacks, and ranks that lead into a dense array. */
 #include "analyse/pinned_stacks.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* resident.c - Splits the difference between resident and live bytes into parts, at a
+ * measurement near the peak of the live bytes. The parts add up exactly, modulo 2^64. */
 #include "analyse/resident.h"
 
 #include <string.h>

@@ -1,3 +1,6 @@
+/* seen_heaps.c - Tracks the heaps of glibc's arenas and the parts of the main arena by the
+ * blocks seen in them, and groups heaps by arena. Sizes and counts are bounded, because a
+ * damaged file may claim anything. */
 #include "analyse/seen_heaps.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* sites.c - Puts stacks that read the same into one site, as paths in a forest of frames, and
+ * sorts sites by a figure. A selection with a heap finds the first few without sorting all. */
 #include "analyse/sites.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* suppress.c - Reads and appends suppression files, and matches their patterns against names.
+ * Matching takes time bounded by the product of the two lengths. */
 #include "analyse/suppress.h"
 
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* tcache.c - Models glibc's per-thread caches from the recorded calls, version and tunables.
+ * When an allocation contradicts the model, the affected list is emptied. */
 #include "analyse/tcache.h"
 
 #include <stdlib.h>
