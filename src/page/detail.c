@@ -1,3 +1,6 @@
+/* detail.c - Fits the details of one process into the room that a page has. It first leaves out
+ * frames of the tree, then joins slices of time, and leaves out call sites last. A thread
+ * gathers the data if one is free. */
 #include "page/detail.h"
 
 #include <stdlib.h>

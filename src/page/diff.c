@@ -1,3 +1,5 @@
+/* diff.c - Writes the page of a diff. It halves the number of call sites until the page fits its
+ * bound. */
 #include "page/page.h"
 
 #include <stdlib.h>

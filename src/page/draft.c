@@ -1,3 +1,5 @@
+/* draft.c - Collects the text of a block and estimates its compressed size from an eighth of it.
+ * A thread compresses the samples while the caller writes. */
 #include "page/draft.h"
 
 #include <stdlib.h>

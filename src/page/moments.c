@@ -1,3 +1,6 @@
+/* moments.c - Writes the moments of a process and the map of its heap as a block of the page.
+ * One pass over the events visits all moments. The map becomes coarser, or is left out, until
+ * the block fits. */
 #include "page/moments.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* process.c - Writes the data of one process: frames, groups of stacks, cells over time, sizes,
+ * lifetimes and excerpts of sources. Columns hold differences, because small numbers compress
+ * well. Sources are read below one directory that the user named, and nowhere else. */
 #include "page/process.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+/* sites.c - Weighs the frames of a process, keeps the heaviest, and folds the stacks below them
+ * into groups. The groups of a call site add up to its exact figures. */
 #include "page/sites.h"
 
 #include <float.h>

@@ -1,3 +1,5 @@
+/* beside.c - Runs work in a thread if the trace has one to spare, else in the caller when it
+ * asks for the result. The result is the same either way. */
 #include "report/beside.h"
 
 #include "base/thread.h"

@@ -1,3 +1,6 @@
+/* diff.c - Matches the call sites of two recordings in one forest of frames, and sorts them by
+ * growth. Two frames are equal by function and module, or by offset where the builds of an
+ * unnamed module are the same. */
 #include "report/diff.h"
 
 #include <stdlib.h>

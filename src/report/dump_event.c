@@ -1,3 +1,5 @@
+/* dump_event.c - Formats a call as a line of text or JSON. Dumps have millions of lines, so
+ * words and their lengths are prepared once, and a line reuses the digits of the time before. */
 #include "report/dump_event.h"
 
 #include "analyse/event_name.h"

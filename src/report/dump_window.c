@@ -1,3 +1,5 @@
+/* dump_window.c - Sums up the records of a stretch of time and prints them as one line. A record
+ * that lies beyond the window closes it first. */
 #include "report/dump_window.h"
 
 static void add(struct window_figure *f, uint64_t v)

@@ -1,3 +1,6 @@
+/* explained_keep.c - Saves the second pass's findings in the index of a recording, and reads
+ * them back. The same function handles both directions of each field, so they cannot drift
+ * apart. Findings count only if the names of today still separate the same call sites. */
 #include "report/explained_keep.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* gate.c - Collects the figures of a report for which limits can be set, of each process and in
+ * total. A figure that is not known never exceeds a limit. */
 #include "report/gate.h"
 
 #include <stdlib.h>

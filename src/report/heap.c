@@ -1,3 +1,5 @@
+/* heap.c - Finds where the free memory of a heap lay near the peak, and sorts the stacks by the
+ * bytes they keep. */
 #include "report/heap.h"
 
 #include <stdlib.h>

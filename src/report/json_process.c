@@ -1,3 +1,5 @@
+/* json_process.c - Writes the JSON of one process except for its call sites: calls, sizes,
+ * lifetimes, timeline, threads, marks and warnings. */
 #include "report/json_process.h"
 
 #include <stdlib.h>

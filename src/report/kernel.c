@@ -1,3 +1,6 @@
+/* kernel.c - Prints the kernel's events about a process as text, as JSON and in the dump:
+ * faults, levels of memory, and moments such as reclaim. The sums follow the same range of time
+ * as the rest of the report. */
 #include "report/kernel.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* sections.c - Prints the sections of the text report that need no tree: timeline, marks, calls,
+ * sizes, lifetimes, threads, reallocs, failures and mappings. */
 #include "report/sections.h"
 
 #include <stdlib.h>

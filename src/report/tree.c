@@ -1,3 +1,5 @@
+/* tree.c - Prints call sites and their callers as a tree, level by level. Callers with small
+ * shares are summed up in one line, and a recursion is one line with a count. */
 #include "report/tree.h"
 
 #include <stdlib.h>

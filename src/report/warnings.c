@@ -1,3 +1,5 @@
+/* warnings.c - Collects the warnings that a reader needs before the figures: damage, losses,
+ * ends, pauses and incomplete stacks. */
 #include "report/warnings.h"
 
 #include <string.h>
