@@ -1,3 +1,5 @@
+/* account.c - Charges memory to the users whose processes are watched, up to a bound for each
+ * user. A charge that was refused stays refused, so that its process is let go once. */
 #include "watch/account.h"
 
 #include <stdlib.h>

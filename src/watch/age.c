@@ -1,3 +1,5 @@
+/* age.c - Chooses the age from which a block is old, from a histogram of lifetimes with eight
+ * bins for each power of two. */
 #include "watch/age.h"
 
 #define FIRST_BIT 10u /* the first bin ends at 1024 ns */

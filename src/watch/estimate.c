@@ -1,3 +1,6 @@
+/* estimate.c - Estimates blocks and bytes from samples, with intervals from gamma distributions.
+ * The quantiles use the cube-root approximation of the chi-squared distribution (Wilson and
+ * Hilferty). */
 #include "watch/estimate.h"
 
 #include <math.h>

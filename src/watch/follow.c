@@ -1,3 +1,7 @@
+/* follow.c - Finds the processes to watch: in a session's directory, by their memory maps, among
+ * children and in containers. A segment is believed only after its owner, process and start time
+ * were checked. A segment that its user's account cannot pay for is remembered and not opened
+ * again. */
 #include "watch/follow.h"
 
 #include <dirent.h>

@@ -1,3 +1,5 @@
+/* held.c - Asks by flock whether a process holds a segment or a session, also from another pid
+ * namespace. No call waits for a lock. */
 #include "watch/held.h"
 
 #include <errno.h>

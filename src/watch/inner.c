@@ -1,3 +1,5 @@
+/* inner.c - Finds the process that calls itself by a given id in another pid namespace. It lists
+ * /proc once, at the first question. A match must map the segment. */
 #include "watch/inner.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* left.c - Lists and removes segments in /dev/shm whose processes died. A segment counts as left
+ * only if its process is gone, no process holds its lock, and it is older than two seconds. */
 #include "watch/left.h"
 
 #include <dirent.h>

@@ -1,3 +1,5 @@
+/* maps.c - Finds the segment among a process's mappings and opens that very file. The process
+ * chooses the names in its maps, so a file counts only if its inode is the mapped one. */
 #include "watch/maps.h"
 
 #include <dirent.h>

@@ -1,3 +1,6 @@
+/* pressed.c - Groups watched processes by control group, compares each group with the
+ * thresholds, and counts the kernel's kills. Shared pages are counted once only when a threshold
+ * depends on it. */
 #include "watch/pressed.h"
 
 #include <stdlib.h>

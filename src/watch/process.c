@@ -1,3 +1,6 @@
+/* process.c - Opens a segment, proves which process it belongs to, and copies its live samples
+ * and ended blocks. The process may change or truncate the segment at any time. Memory is
+ * charged to the process's user before it is taken. */
 #include "watch/process.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* run.c - Runs a watch: starts the program or finds processes, polls, reports at intervals, and
+ * ends. Signals arrive by a signalfd. No watched process is ever waited for. */
 #include "watch/run.h"
 
 #include <errno.h>

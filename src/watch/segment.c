@@ -1,3 +1,6 @@
+/* segment.c - Reads the shared memory of a watched process by pread, and checks every offset and
+ * count. A record counts if its version is the same before and after the copy; one that changes
+ * is read again. */
 #include "watch/segment.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* select.c - Decides whether a process is watched, by its name, user and control group. */
 #include "watch/select.h"
 
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* sites.c - Sums up the live sampled blocks of a process by stack, and computes growth since the
+ * last report. */
 #include "watch/sites.h"
 
 #include <stdlib.h>

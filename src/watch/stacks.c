@@ -1,3 +1,5 @@
+/* stacks.c - Keeps the stacks and modules of a watched process as a trace image that only grows.
+ * Equal stacks become one node. Memory is charged to the process's user. */
 #include "watch/stacks.h"
 
 #include <stdlib.h>

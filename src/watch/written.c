@@ -1,3 +1,6 @@
+/* written.c - Writes segments for processes from outside, from events of static probes, in the
+ * layout that the library itself writes. A page is made present before it is written, because
+ * /dev/shm may be full. Fields that the reader polls are stored atomically, the counters last. */
 #include "watch/written.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+/* list.c - Makes the rows of the live table: call sites of one or all processes, merged by name,
+ * filtered and sorted. A bounded table keeps the earlier values of each row for its graph. */
 #include "watch/live/list.h"
 
 #include <stdlib.h>

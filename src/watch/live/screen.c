@@ -1,3 +1,5 @@
+/* screen.c - Handles the keys of the live view, and draws the table, a stack, the processes or
+ * the frees. Drawing reads the state of the watch between its rounds. */
 #include "watch/live/screen.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* terminal.c - Takes the terminal and gives it back on every way out, fatal signals and stops
+ * included. The signal handler uses only async-signal-safe calls. Escape sequences become keys,
+ * and an incomplete one waits for its rest. */
 #include "watch/live/terminal.h"
 
 #include <errno.h>

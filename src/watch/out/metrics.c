@@ -1,3 +1,5 @@
+/* metrics.c - Formats the figures of watched processes as Prometheus or OpenMetrics text. A
+ * table lists each metric once for all processes. */
 #include "watch/out/metrics.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* otlp.c - see otlp.h. */
+/* otlp.c - Writes the sampled sites of a process as an OpenTelemetry profile, with the same
+ * values and stacks as the pprof profile. */
 #include "watch/out/otlp.h"
 
 #include <stdlib.h>

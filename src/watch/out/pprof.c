@@ -1,3 +1,5 @@
+/* pprof.c - Writes the sampled sites of a process as a pprof profile, whole or as the difference
+ * to a base. Allocations never fall, although the process's table may drop sums. */
 #include "watch/out/pprof.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* view.c - Prints reports of a watch as text or JSON, and appends stacks to the known list. It
+ * keeps the names of each process as long as the process is watched. */
 #include "watch/view/view.h"
 
 #include <stdlib.h>
