@@ -1,4 +1,6 @@
-/* advise.c - see advise.h. */
+/* advise.c - Chooses the settings, allocators and pools that the findings of a recording
+ * suggest, and measures each in a replay of the calls up to that moment. The workload lies in an
+ * unnamed file. */
 #include "advise/advise.h"
 
 #include <limits.h>

@@ -1,4 +1,5 @@
-/* baseline.c - see baseline.h. */
+/* baseline.c - Saves the result of a comparison under a name, and loads it for the next one. A
+ * baseline counts only if it was made with the same options. */
 #include "compare/baseline.h"
 
 #include <stdlib.h>

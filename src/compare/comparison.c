@@ -1,4 +1,6 @@
-/* comparison.c - see comparison.h. */
+/* comparison.c - Runs a workload against all candidates in rounds, and computes the ratios of
+ * each to the first or to the baseline. The order within a round is drawn and then reversed, so
+ * that a drift of the machine cancels out. A candidate that fails leaves the comparison. */
 #include "compare/comparison.h"
 
 #include <sched.h>

@@ -1,4 +1,5 @@
-/* corpus.c - see corpus.h. */
+/* corpus.c - Finds the workloads that come with mallow, and combines the comparisons of all of
+ * them into a mean and a document. */
 #include "compare/corpus.h"
 #include "show/json_document.h"
 

@@ -1,4 +1,5 @@
-/* judge.c - see judge.h. */
+/* judge.c - Judges whether a candidate is worse than a limit, not worse, or whether the interval
+ * is too wide to know. A verdict of worse is repeated with fresh runs before it counts. */
 #include "compare/judge.h"
 
 enum comparison_verdict comparison_judge(const struct comparison *c, size_t candidate,

@@ -1,4 +1,4 @@
-/* measured.c - see measured.h. */
+/* measured.c - Runs one replay, parses its JSON, and reads numbers from it. */
 #include "compare/measured.h"
 
 #include <string.h>

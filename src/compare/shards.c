@@ -1,4 +1,6 @@
-/* shards.c - see shards.h. */
+/* shards.c - Selects the workloads of a shard, and merges the documents of all shards into one
+ * comparison. The documents come from other machines, so each field is checked before it is
+ * used. */
 #include "compare/shards.h"
 
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* answers.c - Asks a store for rows and keeps those that are shown. For call sites it first
+ * sorts the sums of all, and then asks for the details of the first few. */
 #include "fleet/answers.h"
 
 #include <stdlib.h>

@@ -1,3 +1,5 @@
+/* frame.c - Reads a frame from the JSON that a store holds, and computes the hash that
+ * identifies a path of frames across builds. */
 #include "fleet/frame.h"
 
 #include <json-c/json.h>

@@ -1,3 +1,5 @@
+/* lives.c - Reads the events of an image and calls back once for each block, with its beginning
+ * and end. Slots of the recording pair a release with its allocation. */
 #include "fleet/lives.h"
 
 #include <stdlib.h>

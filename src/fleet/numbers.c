@@ -1,4 +1,5 @@
-/* numbers.c - see numbers.h. */
+/* numbers.c - Maps 64-bit identities to numbers by open addressing with linear probing, at most
+ * half full. */
 #include "fleet/numbers.h"
 
 #include <stdlib.h>

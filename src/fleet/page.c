@@ -1,3 +1,5 @@
+/* page.c - Writes the parts of a fleet page that the JSON report does not have: the selection,
+ * and shares by host, service and label. */
 #include "fleet/page.h"
 
 #include <stdlib.h>

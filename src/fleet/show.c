@@ -1,3 +1,5 @@
+/* show.c - Formats the figures, frames and call sites of a store for text and JSON. The bytes of
+ * one site's frames are bounded, because a store may be shared with other users. */
 #include "fleet/show.h"
 
 #include <inttypes.h>

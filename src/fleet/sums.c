@@ -1,4 +1,5 @@
-/* sums.c - see sums.h. */
+/* sums.c - Adds up figures by call site from rows that arrive process by process. A process or a
+ * host counts once for a site, which needs only the last one seen. */
 #include "fleet/sums.h"
 
 #include <stdlib.h>

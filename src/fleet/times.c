@@ -1,3 +1,5 @@
+/* times.c - Sums byte-seconds by stack and fills slices of time while a model replays an image.
+ * It observes the model, so it counts by the same rules. */
 #include "fleet/times.h"
 
 #include <stdlib.h>

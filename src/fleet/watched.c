@@ -1,3 +1,5 @@
+/* watched.c - Parses a line of `mallow watch --json` and puts its call sites into a store. Every
+ * value is checked first, and nothing is stored from a line that has a fault. */
 #include "fleet/watched.h"
 
 #include <json-c/json.h>

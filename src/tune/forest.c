@@ -1,4 +1,6 @@
-/* forest.c - see forest.h. */
+/* forest.c - Grows a random forest of regression trees (Breiman 2001) and predicts a mean and a
+ * variance for a point. The trees draw dimensions and splits at random, so that they disagree
+ * where no sample decides. */
 #include "tune/forest.h"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-/* spaces.c - see spaces.h. */
+/* spaces.c - Lists the settings of glibc, jemalloc, mimalloc and tcmalloc with the values to
+ * try, and prints a point as settings or as a line of environment. A setting is left out if the
+ * machine, the library or the workload makes it useless. */
 #include "tune/spaces.h"
 
 #include <fcntl.h>

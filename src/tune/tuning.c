@@ -1,4 +1,6 @@
-/* tuning.c - see tuning.h. */
+/* tuning.c - Divides the budget between search and confirmation, runs both, and keeps the
+ * winners. Times count relative to runs of the default made in between. A winner counts only
+ * after fresh rounds against the default. */
 #include "tune/tuning.h"
 
 #include <math.h>
