@@ -1,3 +1,6 @@
+/* fleet_load.c - Loads files and directories into a store, and counts the recordings that it
+ * added, replaced or skipped. Directories are walked to a bounded depth, and links below them
+ * are not followed. A failed file does not stop the others; a failed store does. */
 #include "cli/fleet_load.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
-/* fleet_options.c - see fleet_options.h. */
+/* fleet_options.c - Turns the options of `mallow fleet` into a selection, a question and access
+ * to a store. Each function prints its own usage error. */
 #include "cli/fleet_options.h"
 
 #include <ctype.h>

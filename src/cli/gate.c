@@ -1,3 +1,6 @@
+/* gate.c - Prints each judgment of a limit as a line, as a GitHub annotation and as a JUnit test
+ * case, and chooses the exit status. Texts are escaped for each format, because paths and names
+ * come from recordings. */
 #include "cli/gate.h"
 
 #include <stdarg.h>

@@ -1,3 +1,5 @@
+/* limits.c - Parses the list of figures and limits that --fail-above takes. A figure may occur
+ * once. */
 #include "cli/limits.h"
 
 #include <stdlib.h>

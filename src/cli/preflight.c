@@ -1,3 +1,5 @@
+/* preflight.c - Inspects a program before it runs under one of mallow's libraries. It prints the
+ * reasons why that cannot work or will be incomplete, and returns the exit status if it refuses. */
 #include "cli/preflight.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
-/* record_upload.c - see record_upload.h. */
+/* record_upload.c - Sends a recording to a store while it is written, and prints how that went.
+ * The name holds host, program, process id and time, so that recordings of a fleet do not
+ * collide. */
 #include "cli/record_upload.h"
 
 #include <stdio.h>

@@ -1,3 +1,5 @@
+/* recorded.c - Turns one process of a recording into a workload for replay, compare and tune. It
+ * chooses the process or lists the candidates, and prints the limits of the conversion. */
 #include "cli/recorded.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
-/* replaying.c - see replaying.h. */
+/* replaying.c - Turns the options that replay, compare and tune share into a request, and
+ * reports calls that the allocator lacks. */
 #include "cli/replaying.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* transfer.c - see transfer.h. */
+/* transfer.c - Shows the progress of a transfer in segments, and sleeps before another try. It
+ * gives up after the number of tries that the user allows. */
 #include "cli/transfer.h"
 
 #include <unistd.h>

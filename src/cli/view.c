@@ -1,3 +1,5 @@
+/* view.c - Opens a recording and its symbols with the options that all reading commands share,
+ * and prints what the recording lost. */
 #include "cli/view.h"
 
 #include <langinfo.h>

@@ -1,4 +1,6 @@
-/* watch_config.c - see watch_config.h. */
+/* watch_config.c - Reads the options of --config, combines them with the command line, and
+ * applies changes to a running watch. A file with a mistake changes nothing. A file that other
+ * users can write is refused. */
 #include "cli/watch_config.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-/* watch_session.c - see watch_session.h. */
+/* watch_session.c - Connects a watch with its outputs: reports, the screen, profiles, dumps,
+ * pushes and HTTP. It opens all of them before the watch begins, and closes them after it ended. */
 #include "cli/watch_session.h"
 
 #include <limits.h>

@@ -1,4 +1,5 @@
-/* module.c - loaded modules: see module.h. */
+/* module.c - Reads the symbols and relocations of loaded modules, inside dl_iterate_phdr, which
+ * keeps modules from coming and going. It allocates nothing and makes no system call. */
 #include <string.h>
 
 #include "preload/guest/module.h"

@@ -1,4 +1,6 @@
-/* module_write.c - words of loaded modules are changed: see module.h. */
+/* module_write.c - Changes words of loaded modules, and makes their pages writable for that time
+ * only. Other threads may read a word meanwhile, so each changes by one atomic store. The only
+ * system call is mprotect, made directly. */
 #include "arch/page.h"
 #include "preload/guest/module.h"
 #include "preload/sys.h"

@@ -1,4 +1,7 @@
-/* describe.c - see describe.h. */
+/* describe.c - Writes what the process says about itself into its PROCESS chunk: command line,
+ * program, allocator and settings. It reads /proc by raw system calls and writes into a mapping
+ * of its own. It uses no libc state, because it runs before the program's first thread or under
+ * the recorder's lock. */
 #include "describe.h"
 
 #include <string.h>

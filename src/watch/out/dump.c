@@ -1,4 +1,6 @@
-/* dump.c - see dump.h. */
+/* dump.c - Writes the report, memory and profile of a process into new files when a threshold of
+ * --dump-when is crossed. The number of dumps of a watch is bounded, so that they cannot fill a
+ * disk. */
 #include "watch/out/dump.h"
 
 #include <ctype.h>

@@ -1,4 +1,6 @@
-/* metrics_file.c - see metrics_file.h. */
+/* metrics_file.c - Writes the metrics of watched processes into a file for Prometheus, and
+ * removes it at the end if it is still the one that was written. A reader always sees a complete
+ * file. */
 #include "watch/out/metrics_file.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
-/* push.c - see push.h. */
+/* push.c - Pushes profiles or rows of watched processes to a server at intervals. It keeps the
+ * state of the last push of each process, so that a profile holds the difference. A profile that
+ * is too large is sent in halves. Sending itself happens in another thread. */
 #include "watch/out/push.h"
 
 #include <ctype.h>

@@ -1,3 +1,5 @@
+/* serve.c - Answers the HTTP requests of --listen: the page, the report, metrics and profiles. A
+ * profile of some seconds is answered later, with the difference to the state at the request. */
 #include "watch/out/serve.h"
 
 #include <fcntl.h>

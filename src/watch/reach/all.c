@@ -1,4 +1,5 @@
-/* all.c - see all.h. */
+/* all.c - Checks the options that choose processes for `mallow watch -a`, and chooses how they
+ * are found: by their shared memory, or by the library's static probes. */
 #include "watch/reach/all.h"
 
 #include <pwd.h>

@@ -1,3 +1,6 @@
+/* attach.c - Attaches to the processes of `mallow watch -p` that run without the library, and
+ * detaches at the end. Signals that would end mallow are blocked first, because processes must
+ * not stay attached. */
 #include "watch/reach/attach.h"
 
 #include <errno.h>

@@ -1,3 +1,6 @@
+/* system.c - Runs the listener of `mallow watch -a` in a child process. The child takes events
+ * from the kernel and writes segments, which the watch reads like those of the library. A pipe
+ * carries the reason if the child cannot start. */
 #include "watch/reach/system.h"
 
 #include <fcntl.h>
