@@ -744,3 +744,17 @@ void pinned_release(struct pinned *p)
     free(p->arena_of);
     memset(p, 0, sizeof *p);
 }
+
+int pinned_read(struct pinned_reader *r, struct trace *t, uint32_t image, struct error *err)
+{
+    struct trace_batch batch;
+    struct trace_cursor *c = r ? trace_cursor_open_columns(t, image, pinned_columns(), err) : NULL;
+    int more = c ? 1 : -1;
+    while (more > 0 && (more = trace_cursor_next(c, &batch, err)) > 0)
+        more = pinned_add(r, &batch, err);
+    trace_cursor_close(c);
+    if (more >= 0)
+        return pinned_finish(r, err);
+    pinned_discard(r);
+    return -1;
+}

@@ -57,6 +57,8 @@ int pinned_add(struct pinned_reader *r, const struct trace_batch *b, struct erro
 /* Fills the rest, as of the end, and frees the reader. */
 int pinned_finish(struct pinned_reader *r, struct error *err);
 void pinned_discard(struct pinned_reader *r); /* NULL is fine */
+/* All of it over an image; r: as the functions above gave it, NULL with *err set included. */
+int pinned_read(struct pinned_reader *r, struct trace *t, uint32_t image, struct error *err);
 void pinned_release(struct pinned *p);
 
 #endif

@@ -232,6 +232,13 @@ const char *proc_status_field(const char *text, const char *name)
     return NULL;
 }
 
+bool proc_status_is(const char *text, const char *name, const char *value)
+{
+    const char *at = proc_status_field(text, name);
+    const size_t n = strlen(value);
+    return at && !strncmp(at, value, n) && at[n] == '\n';
+}
+
 unsigned proc_status_numbers(const char *text, const char *name, unsigned long *out, unsigned room)
 {
     unsigned n = 0;

@@ -84,6 +84,8 @@ bool proc_stat(pid_t pid, struct proc_stat *s);
 /* The value of the field `name` ("TracerPid:") in the text of a status file, without the blanks
  * before it; it ends at the end of its line. NULL: there is none. */
 const char *proc_status_field(const char *text, const char *name);
+/* True if that is the whole value. */
+bool proc_status_is(const char *text, const char *name, const char *value);
 /* The decimal numbers of a field; returns how many there were, at most `room`. */
 unsigned proc_status_numbers(const char *text, const char *name, unsigned long *out, unsigned room);
 /* True if the process has ended and was not waited for: its first thread has, and there is no

@@ -26,13 +26,6 @@
 
 /* ---- the process ---- */
 
-static bool says(const char *status, const char *field, const char *value)
-{
-    const char *at = proc_status_field(status, field);
-    const size_t n = strlen(value);
-    return at && !strncmp(at, value, n) && at[n] == '\n';
-}
-
 static int refuse_state(pid_t pid, const char *status, struct error *err)
 {
     unsigned long tracer = 0, threads = 0;
@@ -47,7 +40,7 @@ static int refuse_state(pid_t pid, const char *status, struct error *err)
     snprintf(detail, sizeof detail, "process %lu", tracer);
     if (tracer)
         return reasons_refuse(pid, INJECT_TRACED, detail, err);
-    if (!says(status, "Seccomp:", "0"))
+    if (!proc_status_is(status, "Seccomp:", "0"))
         return reasons_refuse(pid, INJECT_FILTERED, NULL, err);
     const char *features = proc_status_field(status, "x86_Thread_features:");
     if (features && memmem(features, strcspn(features, "\n"), "shstk", 5))

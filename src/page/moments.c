@@ -475,19 +475,8 @@ static int stop_at_moment(void *arg, size_t number, const struct pinned *p,
 
 static int look_at_moments(struct moments *x, struct error *err)
 {
-    struct trace_batch batch;
-    struct pinned_reader *r = x->reader =
-        pinned_visitor(x->image, x->times_ns, x->stop_count, stop_at_moment, x, err);
-    struct trace_cursor *c =
-        r ? trace_cursor_open_columns(x->plan->t, x->plan->image, pinned_columns(), err) : NULL;
-    int more = c ? 1 : -1;
-    while (more > 0 && (more = trace_cursor_next(c, &batch, err)) > 0)
-        more = pinned_add(r, &batch, err);
-    trace_cursor_close(c);
-    if (more >= 0)
-        return pinned_finish(r, err);
-    pinned_discard(r);
-    return -1;
+    x->reader = pinned_visitor(x->image, x->times_ns, x->stop_count, stop_at_moment, x, err);
+    return pinned_read(x->reader, x->plan->t, x->plan->image, err);
 }
 
 /* ---- the block ---- */

@@ -29,16 +29,6 @@ enum {
 
 /* --- whether it may be --- */
 
-static bool status_says(const struct target *t, const char *field, const char *value)
-{
-    char text[8192];
-    const char *at = proc_read((pid_t)t->pid, "status", text, sizeof text) > 0
-                         ? proc_status_field(text, field)
-                         : NULL;
-    const size_t n = strlen(value);
-    return at && !strncmp(at, value, n) && at[n] == '\n';
-}
-
 /* A stopped thread that can be borrowed. */
 static struct thread *choose(const struct target *t, struct heap_live *live)
 {
@@ -56,10 +46,12 @@ static uint64_t call_until(void) { return clock_monotonic_ns() + CALL_MS * 10000
 
 static const char *why_not(struct target *t, struct heap_live *live)
 {
+    char status[8192];
     for (size_t i = 0; i < live->count; i++)
         if (live->tracees[i].group)
             return "the process is stopped by a signal";
-    if (!status_says(t, "Seccomp:", "0"))
+    if (proc_read((pid_t)t->pid, "status", status, sizeof status) <= 0 ||
+        !proc_status_is(status, "Seccomp:", "0"))
         return "a seccomp filter might kill it for a fork";
     return code_find_all(t, &live->pieces) ? NULL : "its libc has not the code that a fork needs";
 }

@@ -145,21 +145,10 @@ static int visit(void *arg, size_t moment, const struct pinned *p,
 
 static int read_image(struct explained_search *x, struct error *err)
 {
-    struct trace_batch batch;
-    struct trace *t = x->of.t;
     struct pinned_reader *r = pinned_new(x->image, x->times, x->results, x->of.count, true, err);
-    struct trace_cursor *c =
-        r ? trace_cursor_open_columns(t, x->of.image, pinned_columns(), err) : NULL;
-    int more = c ? 1 : -1;
     if (r)
         pinned_watch(r, visit, x);
-    while (more > 0 && (more = trace_cursor_next(c, &batch, err)) > 0)
-        more = pinned_add(r, &batch, err);
-    trace_cursor_close(c);
-    if (more >= 0)
-        return pinned_finish(r, err);
-    pinned_discard(r);
-    return -1;
+    return pinned_read(r, x->of.t, x->of.image, err);
 }
 
 size_t explained_looks(const struct explained_search *x, const uint64_t **times_ns)

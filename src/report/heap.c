@@ -8,7 +8,6 @@
 int heap_find(struct trace *t, uint32_t image, const struct model *m, struct heap_view *h,
               struct error *err)
 {
-    struct trace_batch batch;
     memset(h, 0, sizeof *h);
     if (model_filtered(m) || model_totals(m)->resets)
         return 0;
@@ -16,18 +15,10 @@ int heap_find(struct trace *t, uint32_t image, const struct model *m, struct hea
     if (!h->at.known)
         return 0;
     struct pinned_reader *r = pinned_new(model_image(m), &h->at.time_ns, &h->pinned, 1, false, err);
-    struct trace_cursor *c = r ? trace_cursor_open_columns(t, image, pinned_columns(), err) : NULL;
-    int more = c ? 1 : -1;
-    while (more > 0 && (more = trace_cursor_next(c, &batch, err)) > 0)
-        more = pinned_add(r, &batch, err);
-    trace_cursor_close(c);
-    if (more < 0) {
-        pinned_discard(r);
+    h->known = !pinned_read(r, t, image, err);
+    if (!h->known)
         pinned_release(&h->pinned);
-        return -1;
-    }
-    h->known = true;
-    return pinned_finish(r, err);
+    return h->known ? 0 : -1;
 }
 
 void heap_release(struct heap_view *h)
