@@ -37,6 +37,16 @@ static inline void figures_join(struct figures *sum, const struct figures *f)
 #undef FIGURES_JOIN
 }
 
+/* By how much each grew: signed, modulo 2^64. */
+static inline struct figures figures_growth(const struct figures *old, const struct figures *now)
+{
+    struct figures growth;
+#define FIGURES_GROWTH(member, of, key) growth.member = now->member - old->member;
+    SITE_FIGURES(FIGURES_GROWTH)
+#undef FIGURES_GROWTH
+    return growth;
+}
+
 static inline uint64_t figures_metric(const struct figures *f, enum metric by)
 {
     switch (by) {

@@ -14,6 +14,7 @@
 #include "report/gate.h"
 #include "page/detail.h"
 #include "page/moments.h"
+#include "report/columns.h"
 #include "show/html_pack.h"
 #include "show/html_page.h"
 #include "report/json_process.h"
@@ -27,7 +28,7 @@
 #define MOMENTS_PART 4     /* the part of its share that the moments may take */
 
 struct listed { /* a process in the list */
-    uint64_t events, requested_bytes, peak_bytes, end_bytes, allocations, temporary;
+    struct report_listed row;
     uint32_t block; /* number + 1; 0: it is only listed */
     bool shown;
 };
@@ -50,7 +51,7 @@ struct page {
     struct listed *of; /* [image_count] */
     struct json list;
     uint32_t listed, unlisted, undetailed, blocks;
-    struct listed rest; /* sums over those that are not listed */
+    struct report_listed rest; /* sums over those that are not listed */
     uint64_t events, lost;
     uint64_t calls, calls_done,
         calls_now; /* all calls, those of processes done, those of the one at hand */
@@ -172,16 +173,9 @@ static int one_process(struct page *p, uint32_t i, bool detailed, struct error *
     if (!status)
         status = gate_add(p->options->gate, pass.model, pass.names, p->options, err);
     if (!status) {
-        const struct model_totals *t = model_totals(pass.model);
-        struct listed *l = &p->of[i];
-        l->events = t->events;
-        l->requested_bytes = t->requested_bytes;
-        l->peak_bytes = t->peak_bytes;
-        l->end_bytes = t->live_bytes;
-        l->allocations = t->allocations;
-        l->temporary = t->temporary;
-        l->shown = true;
-        p->events += t->events;
+        p->of[i].row = report_listed(pass.image, model_totals(pass.model));
+        p->of[i].shown = true;
+        p->events += p->of[i].row.events;
         p->lost += pass.image->lost_calls;
     }
     pass_end(&pass);
@@ -195,9 +189,9 @@ static void list(struct page *p, uint32_t i)
     p->undetailed += !l->block;
     if (p->listed == LISTED_MAX && !l->block) {
         p->unlisted++;
-        p->rest.events += l->events;
-        p->rest.requested_bytes += l->requested_bytes;
-        p->rest.allocations += l->allocations;
+        p->rest.events += l->row.events;
+        p->rest.requested_bytes += l->row.requested_bytes;
+        p->rest.allocations += l->row.allocations;
         return;
     }
     p->listed++;
@@ -207,19 +201,8 @@ static void list(struct page *p, uint32_t i)
     if (command.size_bytes > 400)
         command.data[command.size_bytes = 400] = 0;
     json_open_object(j, NULL);
-    json_number(j, "pid", image->pid);
-    json_number(j, "ppid", image->ppid);
+    table_fields(j, &(struct table){.columns = report_listed_columns}, &l->row);
     json_text(j, "command", buffer_text(&command));
-    json_text(j, "exe", image->exe ? image->exe : "");
-    json_number(j, "start_ns", image->start_ns);
-    json_number(j, "duration_ns",
-                image->end_ns > image->start_ns ? image->end_ns - image->start_ns : 0);
-    json_number(j, "events", l->events);
-    json_number(j, "allocations", l->allocations);
-    json_number(j, "requested_bytes", l->requested_bytes);
-    json_number(j, "peak_live_bytes", l->peak_bytes);
-    json_number(j, "end_live_bytes", l->end_bytes);
-    json_number(j, "temporary_allocations", l->temporary);
     if (l->block)
         json_number(j, "block", l->block - 1);
     json_close_object(j);

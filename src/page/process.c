@@ -14,6 +14,7 @@
 #include "page/sites.h"
 #include "report/json_process.h"
 #include "report/kernel.h"
+#include "show/table.h"
 #include "trust/file.h"
 #include "trust/place.h"
 
@@ -404,6 +405,13 @@ static int write_page_frames(struct json *j, const struct page_sites *p, const s
 
 /* ---- groups, rows, cells ---- */
 
+/* 1: frames are left out between the tip and the call site. */
+static const struct column gap_column[] = {COLUMN(struct page_group, gap, COUNT, "gap", NULL, 0),
+                                           COLUMN_END};
+static const struct column shape_columns[] = {
+    COLUMN(struct series_shape, min_bytes, LEAST, "min_bytes", NULL, 0),
+    COLUMN(struct series_shape, max_bytes, BYTES, "max_bytes", NULL, 0), COLUMN_END};
+
 /* number: of the frames on the page. */
 static void write_page_groups(struct json *j, const struct page_sites *p, const struct series *s,
                               const uint32_t *number)
@@ -425,18 +433,10 @@ static void write_page_groups(struct json *j, const struct page_sites *p, const 
     for (uint32_t i = 0; i < p->group_count; i++)
         json_number(j, NULL, p->groups[i].folded ? p->groups[i].stacks + 1 : 0);
     json_close_array(j);
-    json_open_array(j, "gap"); /* 1: frames are left out between the tip and the call site */
-    for (uint32_t i = 0; i < p->group_count; i++)
-        json_number(j, NULL, p->groups[i].gap);
-    json_close_array(j);
-    json_open_array(j, "min_bytes");
-    for (uint32_t i = 0; i < p->group_count; i++)
-        json_number(j, NULL, shapes[i].min_bytes == UINT64_MAX ? 0 : shapes[i].min_bytes);
-    json_close_array(j);
-    json_open_array(j, "max_bytes");
-    for (uint32_t i = 0; i < p->group_count; i++)
-        json_number(j, NULL, shapes[i].max_bytes);
-    json_close_array(j);
+    table_lists(j, &(struct table){.columns = gap_column}, p->groups, p->group_count,
+                sizeof *p->groups);
+    table_lists(j, &(struct table){.columns = shape_columns}, shapes, p->group_count,
+                sizeof *shapes);
     json_open_array(j, "sizes"); /* [bits, calls, bits, calls, ...] of each */
     for (uint32_t i = 0; i < p->group_count; i++) {
         json_open_array(j, NULL);
@@ -462,31 +462,20 @@ static void write_page_groups(struct json *j, const struct page_sites *p, const 
     json_close_object(j);
 }
 
+#define ROW(of, member, key) COLUMN(struct series_row, member, of, key, NULL, 0)
+static const struct column row_columns[] = {ROW(NUMBER, group, "group"),
+                                            ROW(NUMBER, lane, "lane"),
+                                            ROW(COUNT, cells, "cells"),
+                                            ROW(BYTES, start_bytes, "start_bytes"),
+                                            ROW(COUNT, start_blocks, "start_blocks"),
+                                            COLUMN_END};
+
 static void write_rows(struct json *j, const struct series *s)
 {
     size_t n;
     const struct series_row *rows = series_rows(s, &n);
     json_open_object(j, "rows");
-    json_open_array(j, "group");
-    for (size_t i = 0; i < n; i++)
-        json_number(j, NULL, rows[i].group);
-    json_close_array(j);
-    json_open_array(j, "lane");
-    for (size_t i = 0; i < n; i++)
-        json_number(j, NULL, rows[i].lane);
-    json_close_array(j);
-    json_open_array(j, "cells");
-    for (size_t i = 0; i < n; i++)
-        json_number(j, NULL, rows[i].cells);
-    json_close_array(j);
-    json_open_array(j, "start_bytes");
-    for (size_t i = 0; i < n; i++)
-        json_number(j, NULL, rows[i].start_bytes);
-    json_close_array(j);
-    json_open_array(j, "start_blocks");
-    for (size_t i = 0; i < n; i++)
-        json_number(j, NULL, rows[i].start_blocks);
-    json_close_array(j);
+    table_lists(j, &(struct table){.columns = row_columns}, rows, n, sizeof *rows);
     json_close_object(j);
 }
 
@@ -536,40 +525,29 @@ static void write_cells(struct json *j, const struct series *s)
 
 /* ---- time ---- */
 
-static uint64_t bin_value(unsigned column, const struct series_bin *b, uint64_t start_ns)
-{
-    switch (column) {
-    case 0: return b->live_bytes;
-    case 1: return b->live_blocks;
-    case 2: return b->usable_bytes;
-    case 3: return b->max_bytes;
-    case 4: return b->max_blocks;
-    case 5: return b->max_time_ns > start_ns ? b->max_time_ns - start_ns : 0;
-    case 6: return b->releases;
-    case 7: return b->foreign_releases;
-    case 8: return b->mmapped_min_bytes == UINT64_MAX ? 0 : b->mmapped_min_bytes;
-    default: return b->heap_max_bytes;
-    }
-}
+#define BIN_COLUMN(of, member) COLUMN(struct series_bin, member, of, #member, NULL, 0)
+static const struct column bin_columns[] = {BIN_COLUMN(BYTES, live_bytes),
+                                            BIN_COLUMN(COUNT, live_blocks),
+                                            BIN_COLUMN(BYTES, usable_bytes),
+                                            BIN_COLUMN(BYTES, max_bytes),
+                                            BIN_COLUMN(COUNT, max_blocks),
+                                            BIN_COLUMN(SINCE, max_time_ns),
+                                            BIN_COLUMN(COUNT, releases),
+                                            BIN_COLUMN(COUNT, foreign_releases),
+                                            BIN_COLUMN(LEAST, mmapped_min_bytes),
+                                            BIN_COLUMN(BYTES, heap_max_bytes),
+                                            COLUMN_END};
 
 static void write_bins(struct json *j, const struct model *m, const struct series *s,
                        const struct series_plan *plan)
 {
-    static const char *const keys[] = {
-        "live_bytes",  "live_blocks", "usable_bytes",     "max_bytes",         "max_blocks",
-        "max_time_ns", "releases",    "foreign_releases", "mmapped_min_bytes", "heap_max_bytes"};
-    const struct series_bin *bins = series_bins(s);
     const uint64_t image_ns = model_image(m)->start_ns;
+    const struct table table = {.columns = bin_columns, .start_ns = image_ns};
     json_open_object(j, "bins");
     json_number(j, "count", plan->bins);
     json_number(j, "start_ns", plan->start_ns > image_ns ? plan->start_ns - image_ns : 0);
     json_number(j, "width_ns", plan->width_ns);
-    for (unsigned column = 0; column < sizeof keys / sizeof *keys; column++) {
-        json_open_array(j, keys[column]);
-        for (uint32_t i = 0; i < plan->bins; i++)
-            json_number(j, NULL, bin_value(column, &bins[i], image_ns));
-        json_close_array(j);
-    }
+    table_lists(j, &table, series_bins(s), plan->bins, sizeof *series_bins(s));
     json_close_object(j);
 }
 

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/plural.h"
 #include "show/layout.h"
+#include "report/columns.h"
 #include "report/diff.h"
 #include "report/sections.h"
 
@@ -183,20 +184,13 @@ void diff_text(FILE *out, const struct diff *d, struct symbols *symbols,
 
 static void json_figures(struct json *j, const char *key, const struct figures *f)
 {
-    json_open_object(j, key);
-#define WRITE(member, of, key) json_number(j, key, f->member);
-    SITE_FIGURES(WRITE)
-#undef WRITE
-    json_close_object(j);
+    table_object(j, key, &(struct table){.columns = report_figure_columns}, f);
 }
 
 static void json_growth(struct json *j, const struct figures *a, const struct figures *b)
 {
-    json_open_object(j, "growth");
-#define WRITE(member, of, key) json_signed(j, key, (int64_t)(b->member - a->member));
-    SITE_FIGURES(WRITE)
-#undef WRITE
-    json_close_object(j);
+    const struct figures growth = figures_growth(a, b);
+    table_object(j, "growth", &(struct table){.columns = report_growth_columns}, &growth);
 }
 
 static void json_side(struct json *j, const char *key, const struct diff_side *s)

@@ -1,6 +1,7 @@
 /* explained_json.c - see explained.h: the array `explained` of a process. */
 #include <stdlib.h>
 
+#include "report/columns.h"
 #include "report/explained.h"
 #include "show/frame_texts.h"
 #include "report/heap.h"
@@ -71,17 +72,8 @@ static void write_arenas(struct json *j, const struct trace_image *image, const 
     for (size_t i = 0; i < p->arena_count; i++) {
         const struct pinned_arena *a = &p->arenas[i];
         json_open_object(j, NULL);
-        if (a->address == PINNED_ARENA_UNKNOWN)
-            json_null(j, "address");
-        else
-            json_address(j, "address", a->address);
+        table_fields(j, &(struct table){.columns = report_arena_columns}, a);
         json_bool(j, "main", i == 0);
-        json_number(j, "heaps", a->heaps);
-        json_number(j, "live_blocks", a->live_blocks);
-        json_number(j, "live_bytes", a->live_bytes);
-        json_number(j, "header_bytes", a->header_bytes);
-        json_number(j, "tcache_bytes", a->cached_bytes);
-        json_number(j, "free_on_shared_pages_bytes", a->pinned_bytes);
         json_number(j, "free_below_bytes", a->between_bytes + a->before_bytes);
         json_number(j, "extent_bytes", i ? a->extent_bytes : a->span_bytes);
         json_open_array(j, "threads");
@@ -105,10 +97,7 @@ static bool write_pinning(struct json *j, const struct explained *e, struct fram
         const struct pinned_stack *s = &e->pinned.stacks.of[keepers[i]];
         json_open_object(j, NULL);
         done = frame_texts_stack(j, s->stack, texts, names);
-        json_number(j, "free_on_shared_pages_bytes", s->pinned_bytes);
-        json_number(j, "free_below_bytes", s->below_bytes);
-        json_number(j, "live_bytes", s->live_bytes);
-        json_number(j, "live_blocks", s->live_blocks);
+        table_fields(j, &(struct table){.columns = report_pinning_columns}, s);
         json_close_object(j);
     }
     json_close_array(j);

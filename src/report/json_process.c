@@ -10,6 +10,7 @@
 #include "analyse/resident.h"
 #include "base/cmdline.h"
 #include "frames/names.h"
+#include "report/columns.h"
 #include "report/report.h"
 
 static void write_calls(struct json *j, const char *key, const uint64_t *counts, bool zeros)
@@ -21,54 +22,32 @@ static void write_calls(struct json *j, const char *key, const uint64_t *counts,
     json_close_object(j);
 }
 
-static void write_sizes(struct json *j, const struct model *m)
+static void write_classes(struct json *j, const char *key, const struct column *columns,
+                          const struct report_class *of, size_t count)
 {
-    const struct model_count *sizes = model_sizes(m);
-    struct model_count by_bits[65] = {{0, 0}};
-    for (unsigned i = 0; i < MODEL_SIZE_COUNTS; i++) {
-        unsigned bits = i > MODEL_EXACT_SIZES ? i - MODEL_EXACT_SIZES
-                        : i                   ? 32u - (unsigned)__builtin_clz(i)
-                                              : 0;
-        by_bits[bits].count += sizes[i].count;
-        by_bits[bits].bytes += sizes[i].bytes;
-    }
-    json_open_array(j, "size_histogram");
-    for (unsigned bits = 0; bits <= 64; bits++) {
-        if (!by_bits[bits].count)
-            continue;
-        json_open_object(j, NULL);
-        json_number(j, "min_bytes", bits ? (uint64_t)1 << (bits - 1) : 0);
-        json_number(j, "max_bytes", bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1);
-        json_number(j, "calls", by_bits[bits].count);
-        json_number(j, "bytes", by_bits[bits].bytes);
-        json_close_object(j);
-    }
+    json_open_array(j, key);
+    for (size_t i = 0; i < count; i++)
+        if (of[i].sums.count)
+            table_object(j, NULL, &(struct table){.columns = columns}, &of[i]);
     json_close_array(j);
 }
 
-static void write_lifetimes(struct json *j, const struct model *m)
+static void write_histograms(struct json *j, const struct model *m)
 {
-    const struct model_count *lives = model_lifetimes(m);
-    json_open_array(j, "lifetime_histogram");
-    for (unsigned c = 0; c < MODEL_LIFETIMES; c++) {
-        if (!lives[c].count)
-            continue;
-        json_open_object(j, NULL);
-        json_number(j, "min_ns", model_lifetime_min_ns(c));
-        if (c + 1 < MODEL_LIFETIMES)
-            json_number(j, "max_ns", model_lifetime_min_ns(c + 1) - 1);
-        else
-            json_null(j, "max_ns");
-        json_number(j, "blocks", lives[c].count);
-        json_number(j, "bytes", lives[c].bytes);
-        json_close_object(j);
-    }
-    json_close_array(j);
+    struct report_class sizes[REPORT_SIZES], lives[MODEL_LIFETIMES];
+    report_sizes(m, sizes);
+    for (unsigned i = 0; i < MODEL_LIFETIMES; i++)
+        lives[i] = (struct report_class){model_lifetime_min_ns(i),
+                                         i + 1 < MODEL_LIFETIMES ? model_lifetime_min_ns(i + 1) - 1
+                                                                 : UINT64_MAX,
+                                         model_lifetimes(m)[i]};
+    write_classes(j, "size_histogram", report_size_columns, sizes, REPORT_SIZES);
+    write_classes(j, "lifetime_histogram", report_lifetime_columns, lives, MODEL_LIFETIMES);
 }
 
 /* The exact sizes in place of samples; of a long series the largest of each stretch. The address
  * space is as at the sample before. */
-static void write_levels(struct json *j, const struct trace_image *image)
+static void write_levels(struct json *j, const struct table *t, const struct trace_image *image)
 {
     const uint32_t step = image->level_count / 1000 + 1;
     uint32_t sample = 0;
@@ -77,12 +56,10 @@ static void write_levels(struct json *j, const struct trace_image *image)
         while (sample + 1 < image->resident_count &&
                image->resident[sample + 1].clock <= l->time_ns)
             sample++;
-        json_open_object(j, NULL);
-        json_signed(j, "time_ns", (int64_t)(l->time_ns - image->start_ns));
-        json_number(j, "vmsize_bytes", image->resident_count ? image->resident[sample].vmsize : 0);
-        json_number(j, "rss_bytes", level_resident(l));
-        json_number(j, "rss_shared_bytes", l->file + l->shared);
-        json_close_object(j);
+        const uint64_t vmsize = image->resident_count ? image->resident[sample].vmsize : 0;
+        table_object(
+            j, NULL, t,
+            &(struct mlw_resident){l->time_ns, vmsize, level_resident(l), l->file + l->shared});
     }
 }
 
@@ -92,33 +69,24 @@ static void write_timeline(struct json *j, const struct model *m)
     size_t n;
     const struct trace_image *image = model_image(m);
     const struct model_bin *bins = model_timeline(m, &start_ns, &width_ns, &n);
-    const struct model_totals *t = model_totals(m);
-    if (!t->events && !t->carried_blocks)
+    const struct model_totals *totals = model_totals(m);
+    const struct table t = {.columns = report_sample_columns, .start_ns = image->start_ns};
+    if (!totals->events && !totals->carried_blocks)
         n = 0; /* nothing was ever live */
     json_open_array(j, "timeline");
     for (size_t i = 0; i < n; i++) {
         json_open_object(j, NULL);
         json_number(j, "time_ns", start_ns + (i + 1) * width_ns - image->start_ns);
-        json_number(j, "live_bytes", bins[i].live_bytes);
-        json_number(j, "live_blocks", bins[i].live_blocks);
-        json_number(j, "max_live_bytes", bins[i].max_live_bytes);
-        json_number(j, "events", bins[i].events);
+        table_fields(j, &(struct table){.columns = report_bin_columns}, &bins[i]);
         json_close_object(j);
     }
     json_close_array(j);
     json_open_array(j, "resident");
     if (image->level_count)
-        write_levels(j, image);
+        write_levels(j, &t, image);
     size_t step = image->resident_count / 1000 + 1;
-    for (size_t i = 0; i < image->resident_count && !image->level_count; i += step) {
-        const struct mlw_resident *r = &image->resident[i];
-        json_open_object(j, NULL);
-        json_signed(j, "time_ns", (int64_t)(r->clock - image->start_ns));
-        json_number(j, "vmsize_bytes", r->vmsize);
-        json_number(j, "rss_bytes", r->rss);
-        json_number(j, "rss_shared_bytes", r->rss_shared);
-        json_close_object(j);
-    }
+    for (size_t i = 0; i < image->resident_count && !image->level_count; i += step)
+        table_object(j, NULL, &t, &image->resident[i]);
     json_close_array(j);
 }
 
@@ -127,29 +95,16 @@ static void write_resident(struct json *j, const struct model *m)
     struct resident_view v;
     const struct trace_image *image = model_image(m);
     resident_at_peak(m, &v);
-    if (!v.known) {
-        json_null(j, "resident_at_peak");
-    } else {
+    const struct table t = {.columns = report_resident_columns,
+                            .with = v.glibc ? REPORT_GLIBC : REPORT_OTHER,
+                            .start_ns = image->start_ns};
+    if (v.known) {
         json_open_object(j, "resident_at_peak");
-        json_signed(j, "time_ns", (int64_t)(v.time_ns - image->start_ns));
-        json_number(j, "resident_bytes", v.resident_bytes);
-        json_number(j, "recorder_bytes", v.recorder_bytes);
-        json_number(j, "swapped_bytes", v.swapped_bytes);
-        json_number(j, "live_bytes", v.live_bytes);
-        json_number(j, "live_blocks", v.live_blocks);
+        table_fields(j, &t, &v);
         json_signed(j, "above_live_bytes", (int64_t)(v.resident_bytes - v.live_bytes));
-        json_signed(j, "rounding_bytes", v.parts[RESIDENT_ROUNDING]);
-        if (v.glibc) {
-            json_signed(j, "heap_and_arenas_free_bytes", v.parts[RESIDENT_HEAP_FREE]);
-            json_signed(j, "other_mappings_bytes", v.parts[RESIDENT_MMAPPED]);
-        } else {
-            json_signed(j, "allocator_and_mappings_bytes", v.parts[RESIDENT_ALLOCATOR]);
-        }
-        json_signed(j, "stacks_bytes", v.parts[RESIDENT_STACKS]);
-        json_signed(j, "files_bytes", v.parts[RESIDENT_FILES]);
-        json_signed(j, "shared_bytes", v.parts[RESIDENT_SHARED]);
-        json_signed(j, "other_bytes", v.parts[RESIDENT_OTHER]);
         json_close_object(j);
+    } else {
+        json_null(j, "resident_at_peak");
     }
     if (v.sampled) {
         json_number(j, "peak_rss_bytes", v.largest_bytes);
@@ -194,38 +149,12 @@ static void write_threshold(struct json *j, const struct model *m)
 
 static void write_threads(struct json *j, const struct model *m)
 {
-    const struct trace_image *image = model_image(m);
-    const struct model_thread *threads = model_threads(m);
     json_open_array(j, "thread_figures");
-    for (uint32_t i = 0; i < image->thread_count; i++) {
-        json_open_object(j, NULL);
-        json_number(j, "tid", image->threads[i].tid);
-        json_text(j, "name", image->threads[i].name);
-        json_number(j, "calls", threads[i].calls);
-        json_number(j, "allocations", threads[i].allocations);
-        json_number(j, "allocated_bytes", threads[i].allocated_bytes);
-        json_number(j, "releases", threads[i].releases);
-        json_number(j, "releases_of_other_threads_blocks", threads[i].foreign_frees);
-        json_number(j, "released_by_other_threads", threads[i].freed_elsewhere);
-        json_number(j, "temporary_allocations", threads[i].temporary);
-        json_number(j, "end_live_bytes", threads[i].live_bytes);
-        json_number(j, "lost_calls", image->threads[i].lost_calls);
-        json_close_object(j);
+    for (uint32_t i = 0; i < model_image(m)->thread_count; i++) {
+        const struct report_thread row = report_thread(m, i);
+        table_object(j, NULL, &(struct table){.columns = report_thread_columns}, &row);
     }
     json_close_array(j);
-}
-
-static void write_reallocs(struct json *j, const struct model *m)
-{
-    const struct model_reallocs *r = model_reallocs(m);
-    json_open_object(j, "reallocs");
-    json_number(j, "resized", r->resized);
-    json_number(j, "grown", r->grown);
-    json_number(j, "shrunk", r->shrunk);
-    json_number(j, "kept_bytes", r->kept_bytes);
-    json_number(j, "chains", r->chains);
-    json_number(j, "longest_chain", r->longest[0].resizes);
-    json_close_object(j);
 }
 
 const char *mark_control(const struct trace_event_note *n)
@@ -264,18 +193,14 @@ void json_warnings(struct json *j, const struct warnings *w)
 
 static void write_command(struct json *j, const struct trace_image *image)
 {
-    json_number(j, "pid", image->pid);
-    json_number(j, "ppid", image->ppid);
     json_open_array(j, "command");
     for (const char *const *arg = image->command; arg && *arg; arg++)
         json_text(j, NULL, *arg);
     json_close_array(j);
-    json_text(j, "exe", image->exe ? image->exe : "");
     json_text(j, "name", cmdline_name(image->exe, image->command));
     struct buffer title = {0};
     cmdline_append(&title, image->exe, image->title, false);
     json_text(j, "title", image->title ? buffer_text(&title) : NULL);
-    json_text(j, "comm", image->comm);
     buffer_release(&title);
     if (!image->environment)
         return; /* not asked for */
@@ -357,57 +282,34 @@ void json_process(struct json *j, const struct model *m)
     warn_about_model(&w, m, cut, false);
     free(cut);
 
-    write_command(j, image);
-    json_number(j, "threads", image->thread_count ? image->thread_count : 1);
-    json_number(j, "start_ns", image->start_ns);
-    json_number(j, "duration_ns",
-                image->end_ns > image->start_ns ? image->end_ns - image->start_ns : 0);
-    json_bool(j, "complete", image->complete);
-    json_bool(j, "attached", image->attached);
-    write_end(j, image);
-    json_text(j, "allocator", image->allocator);
-    json_text(j, "stacks_mode", image->stack_mode < 3 ? modes[image->stack_mode] : "full");
-    json_warnings(j, &w);
-    write_not_seen(j, image);
-    json_number(j, "lost_events", image->lost_calls);
-    json_number(j, "events", t->events);
-    write_calls(j, "calls", t->calls, true);
-    json_number(j, "failed_calls", t->failed_calls);
-    write_calls(j, "failed", t->failed, false);
-    json_number(j, "allocations", t->allocations);
-    json_number(j, "requested_bytes", t->requested_bytes);
-    json_number(j, "usable_bytes", t->usable_bytes);
-    json_number(j, "peak_live_bytes", t->peak_bytes);
-    json_number(j, "peak_live_blocks", t->peak_blocks);
-    json_number(j, "peak_time_ns",
-                t->peak_time_ns > image->start_ns ? t->peak_time_ns - image->start_ns : 0);
+    const struct table totals = {.columns = report_totals_columns,
+                                 .with = image->attached ? REPORT_ATTACHED : 0,
+                                 .start_ns = image->start_ns};
+    const struct report_listed row = report_listed(image, t);
     uint64_t usable = 0;
     for (unsigned i = 0; i < MODEL_PLACES; i++)
         usable += t->peak_usable[i];
+    table_fields(j, &(struct table){.columns = report_listed_columns}, &row);
+    table_fields(j, &(struct table){.columns = report_image_columns}, image);
+    table_fields(j, &totals, t);
+    write_command(j, image);
+    json_number(j, "threads", image->thread_count ? image->thread_count : 1);
+    write_end(j, image);
+    json_text(j, "stacks_mode", image->stack_mode < 3 ? modes[image->stack_mode] : "full");
+    json_warnings(j, &w);
+    write_not_seen(j, image);
+    write_calls(j, "calls", t->calls, true);
+    write_calls(j, "failed", t->failed, false);
     json_number(j, "peak_usable_bytes", usable);
-    json_number(j, "end_live_bytes", t->live_bytes);
-    json_number(j, "end_live_blocks", t->live_blocks);
-    json_number(j, "inherited_bytes", t->carried_bytes);
-    json_number(j, "inherited_blocks", t->carried_blocks);
-    json_number(j, "temporary_allocations", t->temporary);
-    json_number(j, "cross_thread_frees", t->cross_thread_frees);
-    json_number(j, "unknown_frees", t->unknown_frees);
-    if (image->attached) {
-        json_number(j, "before_frees", t->before_frees);
-        if (image->before_blocks != UINT64_MAX)
-            json_number(j, "before_blocks", image->before_blocks);
-        if (image->before_bytes != UINT64_MAX)
-            json_number(j, "before_bytes", image->before_bytes);
-    }
-    json_number(j, "null_frees", t->null_frees);
-    json_number(j, "inferred_frees", t->inferred_frees);
-    json_number(j, "mapped_bytes", t->mapped_bytes);
-    json_number(j, "unmapped_bytes", t->unmapped_bytes);
+    if (image->attached && image->before_blocks != UINT64_MAX)
+        json_number(j, "before_blocks", image->before_blocks);
+    if (image->attached && image->before_bytes != UINT64_MAX)
+        json_number(j, "before_bytes", image->before_bytes);
     json_number(j, "stacks", model_distinct_stacks(m));
-    write_sizes(j, m);
-    write_lifetimes(j, m);
+    write_histograms(j, m);
     write_threshold(j, m);
-    write_reallocs(j, m);
+    table_object(j, "reallocs", &(struct table){.columns = report_realloc_columns},
+                 model_reallocs(m));
     write_threads(j, m);
     write_resident(j, m);
     write_timeline(j, m);

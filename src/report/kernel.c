@@ -8,6 +8,7 @@
 
 #include "base/human.h"
 #include "probe/arenas.h"
+#include "report/columns.h"
 
 typedef unsigned long long ull;
 
@@ -305,8 +306,7 @@ int section_kernel(const struct page *p, const struct trace_image *image, uint32
 
 static void json_counts(struct json *j, const struct fault_count *c)
 {
-    json_number(j, "minor", c->minor);
-    json_number(j, "major", c->major);
+    table_fields(j, &(struct table){.columns = report_fault_columns}, c);
 }
 
 static void json_faults(struct json *j, const struct fault_sums *sums)
@@ -339,12 +339,9 @@ static void json_faults(struct json *j, const struct fault_sums *sums)
 static void json_level(struct json *j, const struct trace_image *image, const struct trace_level *l)
 {
     json_open_object(j, NULL);
-    json_signed(j, "time_ns", (int64_t)(l->time_ns - image->start_ns));
+    table_fields(j, &(struct table){.columns = report_level_columns, .start_ns = image->start_ns},
+                 l);
     json_number(j, "resident_bytes", level_resident(l));
-    json_number(j, "anonymous_bytes", l->anonymous);
-    json_number(j, "file_bytes", l->file);
-    json_number(j, "shared_bytes", l->shared);
-    json_number(j, "swapped_bytes", l->swapped);
     json_close_object(j);
 }
 

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "frames/known.h"
 #include "frames/pass.h"
+#include "report/columns.h"
 #include "report/explained.h"
 #include "show/frame_texts.h"
 #include "report/gate.h"
@@ -111,9 +112,7 @@ static struct fault_count *faults_by_tip(const struct sites *sites, const struct
 /* The figures of a site, or of several together. faults: NULL when they were not recorded. */
 static void write_figures(struct json *j, const struct figures *f, const struct fault_count *faults)
 {
-#define WRITE(member, of, key) json_number(j, key, f->member);
-    SITE_FIGURES(WRITE)
-#undef WRITE
+    table_fields(j, &(struct table){.columns = report_figure_columns}, f);
     if (faults) {
         json_number(j, "minor_faults", faults->minor);
         json_number(j, "major_faults", faults->major);
@@ -242,10 +241,7 @@ int json_mapped(struct json *j, const struct model *m, struct names *names, uint
         const struct mapped_stack *s = order[i];
         json_open_object(j, NULL);
         failed = !frame_texts_stack(j, s->stack, &texts, names);
-        json_number(j, "calls", s->calls);
-        json_number(j, "mapped_bytes", s->bytes);
-        json_number(j, "peak_bytes", s->peak_bytes);
-        json_number(j, "end_bytes", s->live_bytes);
+        table_fields(j, &(struct table){.columns = report_mapping_columns}, s);
         json_close_object(j);
     }
     json_close_array(j);
@@ -259,20 +255,12 @@ int json_mapped(struct json *j, const struct model *m, struct names *names, uint
 static void write_free(struct json *j, const struct heap_view *h, enum pinned_kind kind)
 {
     static const char *const keys[PINNED_KINDS] = {"main", "arenas", "pages"};
-    const struct pinned_heap *sum = &h->pinned.sum[kind];
+    const struct table free = {.columns = report_free_columns,
+                               .with = kind != PINNED_OTHER ? REPORT_GLIBC : REPORT_OTHER};
     const struct heap_free f = heap_free_of(h, kind);
     json_open_object(j, keys[kind]);
-    json_number(j, "heaps", sum->address);
-    json_number(j, "live_blocks", sum->live_blocks);
-    json_number(j, "live_bytes", sum->live_bytes);
-    json_number(j, "span_bytes", sum->span_bytes);
-    json_signed(j, "pinned_bytes", f.pinned_bytes);
-    if (kind != PINNED_OTHER) {
-        json_signed(j, "free_bytes", f.free_bytes);
-        json_signed(j, "header_bytes", f.header_bytes);
-        json_signed(j, "between_bytes", f.between_bytes);
-        json_signed(j, "top_bytes", f.top_bytes);
-    }
+    table_fields(j, &(struct table){.columns = report_heaps_columns}, &h->pinned.sum[kind]);
+    table_fields(j, &free, &f);
     json_close_object(j);
 }
 
@@ -280,19 +268,9 @@ static void write_heaps(struct json *j, const struct pinned *p, uint64_t limit)
 {
     json_open_array(j, "heaps");
     for (size_t i = 0; i < p->count && i < limit; i++) {
-        const struct pinned_heap *h = &p->heaps[i];
-        char address[24];
-        snprintf(address, sizeof address, "0x%llx", (unsigned long long)h->address);
         json_open_object(j, NULL);
-        json_text(j, "address", address);
-        json_bool(j, "main", h->kind == PINNED_MAIN);
-        json_number(j, "live_blocks", h->live_blocks);
-        json_number(j, "live_bytes", h->live_bytes);
-        json_number(j, "span_bytes", h->span_bytes);
-        json_number(j, "header_bytes", h->header_bytes);
-        json_number(j, "pinned_bytes", h->pinned_bytes);
-        json_number(j, "between_bytes", h->between_bytes);
-        json_number(j, "before_bytes", h->before_bytes);
+        table_fields(j, &(struct table){.columns = report_heap_columns}, &p->heaps[i]);
+        json_bool(j, "main", p->heaps[i].kind == PINNED_MAIN);
         json_close_object(j);
     }
     json_close_array(j);
@@ -325,10 +303,7 @@ int json_heap(struct json *j, const struct heap_view *h, struct names *names, ui
         const struct pinned_stack *s = &h->pinned.stacks.of[keepers[i]];
         json_open_object(j, NULL);
         failed = !frame_texts_stack(j, s->stack, &texts, names);
-        json_number(j, "live_blocks", s->live_blocks);
-        json_number(j, "live_bytes", s->live_bytes);
-        json_number(j, "pinned_bytes", s->pinned_bytes);
-        json_number(j, "below_bytes", s->below_bytes);
+        table_fields(j, &(struct table){.columns = report_keeper_columns}, s);
         json_close_object(j);
     }
     json_close_array(j);
@@ -375,16 +350,8 @@ static int write_process(struct json *j, const struct model *m, struct names *na
 
 static void write_suppressions(struct json *j, const struct suppressions *s)
 {
-    json_open_array(j, "suppressions");
-    for (size_t i = 0; i < s->count; i++) {
-        json_open_object(j, NULL);
-        json_text(j, "pattern", s->items[i].pattern);
-        json_number(j, "line", s->items[i].line);
-        json_number(j, "blocks", s->items[i].blocks);
-        json_number(j, "bytes", s->items[i].bytes);
-        json_close_object(j);
-    }
-    json_close_array(j);
+    table_json(j, "suppressions", &(struct table){.columns = report_suppression_columns}, s->items,
+               s->count, sizeof *s->items);
     json_number(j, "unused_suppressions", suppressions_unused(s));
 }
 

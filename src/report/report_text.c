@@ -11,6 +11,7 @@
 #include "frames/known.h"
 #include "frames/pass.h"
 #include "show/layout.h"
+#include "report/columns.h"
 #include "report/explained.h"
 #include "report/gate.h"
 #include "report/kernel.h"
@@ -21,7 +22,7 @@
 typedef unsigned long long ull;
 
 struct summary { /* an image's row in the table of processes */
-    struct model_totals totals;
+    struct report_listed row;
     uint32_t image;
 };
 
@@ -61,7 +62,7 @@ static void print_top(const struct run *r, const char *path)
     struct buffer b = {0};
     uint64_t events = 0;
     for (size_t i = 0; i < r->count; i++)
-        events += r->summaries[i].totals.events;
+        events += r->summaries[i].row.events;
     buffer_printf(&b, "%s: %s %s", path, human_count(n, events), plural(events, "call", "calls"));
     buffer_printf(&b, " in %zu process%s", r->count, r->count == 1 ? "" : "es");
     buffer_printf(&b, "; %s", human_size(n, info->file_bytes));
@@ -128,8 +129,8 @@ static void print_filter(const struct run *r)
 static int by_peak(const void *a, const void *b)
 {
     const struct summary *x = a, *y = b;
-    if (x->totals.peak_bytes != y->totals.peak_bytes)
-        return x->totals.peak_bytes < y->totals.peak_bytes ? 1 : -1;
+    if (x->row.peak_bytes != y->row.peak_bytes)
+        return x->row.peak_bytes < y->row.peak_bytes ? 1 : -1;
     return x->image < y->image ? -1 : 1;
 }
 
@@ -152,13 +153,13 @@ static void print_processes(const struct run *r)
 {
     const size_t limit = r->o->top ? (size_t)r->o->top : 20;
     size_t idle = 0, shown = 0;
+    const struct table table = {.columns = report_listed_columns};
     struct buffer b = {0};
-    char n[HUMAN_TEXT_BYTES];
     if (r->count < 2)
         return;
     page_heading(r->page, "Processes");
-    buffer_append_text(
-        &b, "    pid  parent       calls       peak        end   duration  end        command");
+    table_titles(&b, &table);
+    buffer_append_text(&b, "  end        command");
     page_line(r->page, &b);
     buffer_clear(&b);
     qsort(r->summaries, r->count, sizeof *r->summaries, by_peak);
@@ -166,20 +167,13 @@ static void print_processes(const struct run *r)
         const struct summary *s = &r->summaries[i];
         const struct trace_image *image = &r->info->images[s->image];
         struct buffer end = {0};
-        if (!s->totals.events) {
+        if (!s->row.events) {
             idle++; /* often between fork and exec */
             continue;
         }
         if (shown++ >= limit)
             continue;
-        buffer_printf(&b, "%7u %7u ", image->pid, image->ppid);
-        page_right(&b, human_count(n, s->totals.events), 11);
-        buffer_append_char(&b, ' ');
-        page_right(&b, human_size(n, s->totals.peak_bytes), 10);
-        buffer_append_char(&b, ' ');
-        page_right(&b, human_size(n, s->totals.live_bytes), 10);
-        buffer_append_char(&b, ' ');
-        page_right(&b, human_duration(n, image->end_ns - image->start_ns), 10);
+        table_cells(&b, &table, &s->row);
         buffer_append_text(&b, "  ");
         short_end(image, &end);
         page_left(&b, buffer_text(&end), 11);
@@ -342,7 +336,7 @@ static int add_image(struct run *r, struct trace *t, uint32_t i, struct symbols 
     warn_about_image(&r->warnings, p.image, several);
     warn_about_model(&r->warnings, p.model, cut, several);
     free(cut);
-    r->summaries[r->count++] = (struct summary){*model_totals(p.model), i};
+    r->summaries[r->count++] = (struct summary){report_listed(p.image, model_totals(p.model)), i};
     const struct model_totals *best = r->biggest ? model_totals(r->biggest) : NULL;
     const struct model_totals *mine = model_totals(p.model);
     if (!best || mine->peak_bytes > best->peak_bytes ||

@@ -8,6 +8,7 @@
 #include "analyse/group.h"
 #include "analyse/resident.h"
 #include "base/text.h"
+#include "report/columns.h"
 #include "report/json_process.h"
 #include "report/report.h"
 
@@ -204,7 +205,7 @@ static void calls(const struct page *p, const struct model *m)
 
 struct bucket {
     char label[64];
-    uint64_t count, bytes;
+    struct model_count sums;
 };
 
 static void histogram(const struct page *p, const char *title, const char *first,
@@ -214,9 +215,9 @@ static void histogram(const struct page *p, const char *title, const char *first
     char text[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     for (size_t i = 0; i < n; i++) {
-        count += buckets[i].count;
-        bytes += buckets[i].bytes;
-        most = buckets[i].count > most ? buckets[i].count : most;
+        count += buckets[i].sums.count;
+        bytes += buckets[i].sums.bytes;
+        most = buckets[i].sums.count > most ? buckets[i].sums.count : most;
     }
     if (!count)
         return;
@@ -225,19 +226,19 @@ static void histogram(const struct page *p, const char *title, const char *first
     page_line(p, &b);
     buffer_clear(&b);
     for (size_t i = 0; i < n; i++) {
-        if (!buckets[i].count)
+        if (!buckets[i].sums.count)
             continue;
         page_right(&b, buckets[i].label, 22);
         buffer_append_text(&b, "  ");
-        page_bar(p, &b, buckets[i].count, most, 20);
+        page_bar(p, &b, buckets[i].sums.count, most, 20);
         buffer_append_char(&b, ' ');
-        page_right(&b, human_count(text, buckets[i].count), 12);
+        page_right(&b, human_count(text, buckets[i].sums.count), 12);
         buffer_append_char(&b, ' ');
-        page_percent(&b, buckets[i].count, count);
+        page_percent(&b, buckets[i].sums.count, count);
         buffer_append_char(&b, ' ');
-        page_right(&b, human_size(text, buckets[i].bytes), 12);
+        page_right(&b, human_size(text, buckets[i].sums.bytes), 12);
         buffer_append_char(&b, ' ');
-        page_percent(&b, buckets[i].bytes, bytes);
+        page_percent(&b, buckets[i].sums.bytes, bytes);
         page_line(p, &b);
         buffer_clear(&b);
     }
@@ -292,10 +293,12 @@ static void threshold(const struct page *p, const struct model *m)
 static void sizes(const struct page *p, const struct model *m)
 {
     const struct model_count *counts = model_sizes(m);
-    struct bucket buckets[66];
-    memset(buckets, 0, sizeof buckets);
-    for (unsigned bits = 0; bits <= 64; bits++) {
+    struct report_class of[REPORT_SIZES];
+    struct bucket buckets[REPORT_SIZES];
+    report_sizes(m, of);
+    for (unsigned bits = 0; bits < REPORT_SIZES; bits++) {
         struct buffer b = {0};
+        buckets[bits].sums = of[bits].sums;
         if (bits < 2) {
             buffer_printf(&b, "%u", bits);
         } else {
@@ -309,14 +312,7 @@ static void sizes(const struct page *p, const struct model *m)
         snprintf(buckets[bits].label, sizeof buckets[bits].label, "%s", buffer_text(&b));
         buffer_release(&b);
     }
-    for (unsigned i = 0; i < MODEL_SIZE_COUNTS; i++) {
-        unsigned bits = i > MODEL_EXACT_SIZES ? i - MODEL_EXACT_SIZES
-                        : i                   ? 32u - (unsigned)__builtin_clz(i)
-                                              : 0;
-        buckets[bits].count += counts[i].count;
-        buckets[bits].bytes += counts[i].bytes;
-    }
-    histogram(p, "Sizes asked for", "calls", buckets, 65);
+    histogram(p, "Sizes asked for", "calls", buckets, REPORT_SIZES);
 
     struct buffer b = {0};
     bool done[MODEL_EXACT_SIZES + 1] = {false};
@@ -344,11 +340,9 @@ static void lifetimes(const struct page *p, const struct model *m)
 {
     const struct model_count *counts = model_lifetimes(m);
     struct bucket buckets[MODEL_LIFETIMES + 1];
-    memset(buckets, 0, sizeof buckets);
     for (unsigned c = 0; c <= MODEL_LIFETIMES; c++) {
         char n[HUMAN_TEXT_BYTES];
-        buckets[c].count = counts[c].count;
-        buckets[c].bytes = counts[c].bytes;
+        buckets[c].sums = counts[c];
         if (c == MODEL_LIFETIMES)
             snprintf(buckets[c].label, sizeof buckets[c].label, "never freed");
         else if (c + 1 == MODEL_LIFETIMES)
@@ -360,57 +354,44 @@ static void lifetimes(const struct page *p, const struct model *m)
     histogram(p, "How long blocks lived", "blocks", buckets, MODEL_LIFETIMES + 1);
 }
 
-struct ranked {
-    uint32_t thread;
-    uint64_t bytes;
-};
-
 static int by_bytes(const void *a, const void *b)
 {
-    const struct ranked *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    return x->thread < y->thread ? -1 : 1;
+    const struct report_thread *x = a, *y = b;
+    if (x->sums.allocated_bytes != y->sums.allocated_bytes)
+        return x->sums.allocated_bytes < y->sums.allocated_bytes ? 1 : -1;
+    return x->index < y->index ? -1 : 1;
 }
 
 static void threads(const struct page *p, const struct model *m)
 {
-    const struct trace_image *image = model_image(m);
-    const struct model_thread *figures = model_threads(m);
-    char n[HUMAN_TEXT_BYTES];
+    const uint32_t count = model_image(m)->thread_count;
+    const struct table table = {.columns = report_thread_columns};
     struct buffer b = {0};
-    struct ranked *ranked =
-        image->thread_count > 1 ? calloc(image->thread_count, sizeof *ranked) : NULL;
-    if (!ranked)
+    struct report_thread *rows = count > 1 ? calloc(count, sizeof *rows) : NULL;
+    if (!rows)
         return;
-    for (uint32_t i = 0; i < image->thread_count; i++)
-        ranked[i] = (struct ranked){i, figures[i].allocated_bytes};
-    qsort(ranked, image->thread_count, sizeof *ranked, by_bytes);
+    for (uint32_t i = 0; i < count; i++)
+        rows[i] = report_thread(m, i);
+    qsort(rows, count, sizeof *rows, by_bytes);
     page_heading(p, "Threads");
-    buffer_append_text(&b,
-                       "      tid         calls  allocated   live end  of others  by others  name");
+    table_titles(&b, &table);
+    buffer_append_text(&b, "  name");
     page_line(p, &b);
-    buffer_clear(&b);
-    for (uint32_t i = 0; i < image->thread_count && i < 10; i++) {
-        const struct model_thread *t = &figures[ranked[i].thread];
-        buffer_printf(&b, "%9u ", image->threads[ranked[i].thread].tid);
-        page_right(&b, human_count(n, t->calls), 13);
-        page_right(&b, human_size(n, t->allocated_bytes), 11);
-        page_right(&b, human_size(n, t->live_bytes), 11);
-        page_right(&b, human_count(n, t->foreign_frees), 11);
-        page_right(&b, human_count(n, t->freed_elsewhere), 11);
-        buffer_printf(&b, "  %s", image->threads[ranked[i].thread].name);
-        page_line(p, &b);
+    for (uint32_t i = 0; i < count && i < 10; i++) {
         buffer_clear(&b);
+        table_cells(&b, &table, &rows[i]);
+        buffer_printf(&b, "  %s", rows[i].name);
+        page_line(p, &b);
     }
-    if (image->thread_count > 10)
-        text_printf(p->out, "          and %u more\n", image->thread_count - 10);
+    if (count > 10)
+        text_printf(p->out, "          and %u more\n", count - 10);
+    buffer_clear(&b);
     buffer_append_text(&b,
                        "          of others: blocks of other threads that it released; by others: "
                        "its blocks that others released");
     page_wrap(p, &b, 10);
     buffer_release(&b);
-    free(ranked);
+    free(rows);
 }
 
 uint32_t section_site(struct names *names, uint32_t stack)

@@ -31,7 +31,8 @@ static void write_column(struct json *j, const struct column *c)
 {
     static const char *const types[] = {
         [COLUMN_BYTES] = "integer",  [COLUMN_COUNT] = "integer",  [COLUMN_NUMBER] = "integer",
-        [COLUMN_SIGNED] = "integer", [COLUMN_TIME] = "integer",   [COLUMN_FLAG] = "boolean",
+        [COLUMN_SIGNED] = "integer", [COLUMN_TIME] = "integer",   [COLUMN_CLOCK] = "integer",
+        [COLUMN_SINCE] = "integer",  [COLUMN_LEAST] = "integer",  [COLUMN_FLAG] = "boolean",
         [COLUMN_TEXT] = "string",    [COLUMN_ADDRESS] = "string", [COLUMN_FRAMES] = "array",
         [COLUMN_OBJECT] = "object",  [COLUMN_LIST] = "array"};
     json_open_object(j, c->key);
@@ -40,7 +41,8 @@ static void write_column(struct json *j, const struct column *c)
         json_text(j, "pattern", "^0x[0-9a-f]+$");
     else if (c->kind == COLUMN_FRAMES)
         write_reference(j, "#/$defs/frame");
-    else if (!strcmp(types[c->kind], "integer") && c->kind != COLUMN_SIGNED)
+    else if (!strcmp(types[c->kind], "integer") && c->kind != COLUMN_SIGNED &&
+             c->kind != COLUMN_CLOCK)
         json_number(j, "minimum", 0);
     json_close_object(j);
     if (c->kind == COLUMN_FRAMES)
@@ -104,9 +106,9 @@ static void write_children(struct json *j, const struct schema_part *parts, cons
             before = before || !strcmp(q->path, p->path);
         if (before)
             continue;
-        const bool list = whole > 2 && !strcmp(p->path + whole - 2, "[]");
+        const bool list = p->path[whole - 1] == ']';
         char key[64];
-        snprintf(key, sizeof key, "%.*s", (int)(strlen(name) - (list ? 2 : 0)), name);
+        snprintf(key, sizeof key, "%.*s", (int)strcspn(name, "[?"), name);
         json_open_object(j, key);
         if (list) {
             json_text(j, "type", "array");
@@ -122,7 +124,7 @@ static void write_children(struct json *j, const struct schema_part *parts, cons
 static void write_object(struct json *j, const struct schema_part *parts, const char *path,
                          size_t bytes)
 {
-    json_text(j, "type", "object");
+    write_type(j, "object", bytes && path[bytes - 1] == '?');
     json_bool(j, "additionalProperties", false);
     json_open_object(j, "properties");
     for (const struct column *c = schema_head; !bytes && c->key; c++)

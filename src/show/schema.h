@@ -9,7 +9,8 @@
 /* The keys of an object of the document. Two parts with one path: the object has the keys of both,
  * or of either. */
 struct schema_part {
-    const char *path; /* "" of the document, "cold", "cold.types[]": of the elements of a list */
+    /* "" of the document, "cold", "cold.types[]": of the elements of a list, "cold?": or null */
+    const char *path;
     const struct column *columns;
 };
 

@@ -43,16 +43,24 @@ static bool column_is_empty(const struct column *c, const void *row)
 static void column_json(struct json *j, const struct table *t, const struct column *c,
                         const void *row)
 {
+    const uint64_t n = c->kind == COLUMN_TEXT ? 0 : column_number(c, row), start = t->start_ns;
+    if (n == UINT64_MAX && c->shown & COLUMN_MAY_NULL) {
+        json_null(j, c->key);
+        return;
+    }
     switch (c->kind) {
-    case COLUMN_SIGNED: json_signed(j, c->key, (int64_t)column_number(c, row)); break;
-    case COLUMN_FLAG: json_bool(j, c->key, column_number(c, row)); break;
+    case COLUMN_SIGNED: json_signed(j, c->key, (int64_t)n); break;
+    case COLUMN_CLOCK: json_signed(j, c->key, (int64_t)(n - start)); break;
+    case COLUMN_SINCE: json_number(j, c->key, n > start ? n - start : 0); break;
+    case COLUMN_LEAST: json_number(j, c->key, n == UINT64_MAX ? 0 : n); break;
+    case COLUMN_FLAG: json_bool(j, c->key, n); break;
     case COLUMN_TEXT: json_text(j, c->key, column_text(c, row)); break;
-    case COLUMN_ADDRESS: json_address(j, c->key, column_number(c, row)); break;
+    case COLUMN_ADDRESS: json_address(j, c->key, n); break;
     case COLUMN_FRAMES:
         if (t->names)
-            table_frames(j, t->names, (uint32_t)column_number(c, row));
+            table_frames(j, t->names, (uint32_t)n);
         break;
-    default: json_number(j, c->key, column_number(c, row));
+    default: json_number(j, c->key, n);
     }
 }
 
@@ -74,16 +82,39 @@ void table_fields(struct json *j, const struct table *t, const void *row)
     }
 }
 
+void table_object(struct json *j, const char *key, const struct table *t, const void *row)
+{
+    if (!row) {
+        json_null(j, key);
+        return;
+    }
+    json_open_object(j, key);
+    table_fields(j, t, row);
+    json_close_object(j);
+}
+
 void table_json(struct json *j, const char *key, const struct table *t, const void *rows,
                 size_t count, size_t bytes)
 {
     json_open_array(j, key);
-    for (size_t i = 0; i < count; i++) {
-        json_open_object(j, NULL);
-        table_fields(j, t, (const char *)rows + i * bytes);
-        json_close_object(j);
-    }
+    for (size_t i = 0; i < count; i++)
+        table_object(j, NULL, t, (const char *)rows + i * bytes);
     json_close_array(j);
+}
+
+void table_lists(struct json *j, const struct table *t, const void *rows, size_t count,
+                 size_t bytes)
+{
+    for (const struct column *c = t->columns; c->key || c->title; c++) {
+        struct column element = *c;
+        if (!c->key || !column_is_wanted(t, c))
+            continue;
+        element.key = NULL;
+        json_open_array(j, c->key);
+        for (size_t i = 0; i < count; i++)
+            column_json(j, t, &element, (const char *)rows + i * bytes);
+        json_close_array(j);
+    }
 }
 
 static int column_width(const struct column *c)
@@ -91,27 +122,31 @@ static int column_width(const struct column *c)
     return c->width ? c->width : c->kind == COLUMN_COUNT ? 13 : 10;
 }
 
-void table_heading(FILE *out, const struct table *t, const char *last)
+void table_titles(struct buffer *b, const struct table *t)
 {
     const char *between = "";
-    putc('\n', out);
     for (const struct column *c = t->columns; c->key || c->title; c++) {
         if (!c->title || !column_is_wanted(t, c))
             continue;
-        text_printf(out, "%s%*s", between, column_width(c), c->title);
+        buffer_printf(b, "%s%*s", between, column_width(c), c->title);
         between = " ";
     }
-    text_printf(out, "  %s\n", last);
 }
 
 static const char *column_human(char *text, const struct column *c, const void *row)
 {
-    if (c->kind == COLUMN_COUNT)
-        return human_count(text, column_number(c, row));
-    return (c->kind == COLUMN_TIME ? human_duration : human_size)(text, column_number(c, row));
+    const uint64_t n = column_number(c, row);
+    switch (c->kind) {
+    case COLUMN_NUMBER:
+        snprintf(text, HUMAN_TEXT_BYTES, "%llu", (unsigned long long)n);
+        return text;
+    case COLUMN_COUNT: return human_count(text, n);
+    case COLUMN_TIME: return human_duration(text, n);
+    default: return human_size(text, n);
+    }
 }
 
-void table_numbers(FILE *out, const struct table *t, const void *row)
+void table_cells(struct buffer *b, const struct table *t, const void *row)
 {
     const char *between = "";
     bool lacks = false;
@@ -120,11 +155,26 @@ void table_numbers(FILE *out, const struct table *t, const void *row)
         lacks = column_lacks(c, row, lacks);
         if (!c->title || !column_is_wanted(t, c))
             continue;
-        text_printf(out, "%s%*s", between, column_width(c),
-                    lacks ? "" : column_human(text, c, row));
+        buffer_printf(b, "%s%*s", between, column_width(c),
+                      lacks ? "" : column_human(text, c, row));
         between = " ";
     }
-    text_printf(out, "  ");
+}
+
+void table_heading(FILE *out, const struct table *t, const char *last)
+{
+    struct buffer b = {0};
+    table_titles(&b, t);
+    text_printf(out, "\n%s  %s\n", buffer_text(&b), last);
+    buffer_release(&b);
+}
+
+void table_numbers(FILE *out, const struct table *t, const void *row)
+{
+    struct buffer b = {0};
+    table_cells(&b, t, row);
+    text_printf(out, "%s  ", buffer_text(&b));
+    buffer_release(&b);
 }
 
 size_t table_stack(struct names *names, uint32_t stack, uint32_t *ids, size_t max)

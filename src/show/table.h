@@ -18,9 +18,12 @@ enum column_kind {
     COLUMN_COUNT,
     COLUMN_NUMBER, /* that is no sum: a process id, a line */
     COLUMN_SIGNED,
-    COLUMN_TIME, /* nanoseconds */
-    COLUMN_FLAG, /* bool */
-    COLUMN_TEXT, /* const char *; NULL is null */
+    COLUMN_TIME,  /* nanoseconds */
+    COLUMN_CLOCK, /* nanoseconds of a clock: since table.start_ns, or before it */
+    COLUMN_SINCE, /* the same; 0 before it */
+    COLUMN_LEAST, /* bytes, the smallest of several; UINT64_MAX, of none, is 0 */
+    COLUMN_FLAG,  /* bool */
+    COLUMN_TEXT,  /* const char *; NULL is null */
     COLUMN_ADDRESS,
     COLUMN_FRAMES, /* uint32_t, a stack: `frames` and `call_site`. Only with table.names */
     /* For schemas alone; other code writes them. */
@@ -31,7 +34,7 @@ enum column_kind {
 enum {
     COLUMN_MAY_LACK = 1, /* the key is left out where the member is 0 or "" */
     COLUMN_FOLLOWS = 2,  /* the last column before it without this flag was left out, so is this */
-    COLUMN_MAY_NULL = 4, /* the value can be null */
+    COLUMN_MAY_NULL = 4, /* the value can be null: of a number, where it is UINT64_MAX */
     COLUMN_WITH = 8      /* the first of the caller's own bits: the column is left out unless
                             table.with has them all */
 };
@@ -45,10 +48,12 @@ struct column {
     uint8_t width;       /* in text; 0: as of its kind */
 };
 /* clang-format off */
-/* A column that is a member; flags: of `shown`. */
-#define COLUMN(type, member, of, json_key, text_title, flags) \
+/* A column that is a member; flags: of `shown`; columns: its width in text. */
+#define COLUMN_WIDE(type, member, of, json_key, text_title, flags, columns) \
     {.key = (json_key), .title = (text_title), .offset = offsetof(type, member), .shown = (flags), \
-     .kind = COLUMN_##of, .bytes = sizeof(((type *)NULL)->member)}
+     .kind = COLUMN_##of, .bytes = sizeof(((type *)NULL)->member), .width = (columns)}
+#define COLUMN(type, member, of, json_key, text_title, flags) \
+    COLUMN_WIDE(type, member, of, json_key, text_title, flags, 0)
 /* A key that other code writes. */
 #define COLUMN_KEY(of, json_key, flags) {.key = (json_key), .shown = (flags), .kind = COLUMN_##of}
 #define COLUMN_END {0}
@@ -58,16 +63,23 @@ struct table {
     const struct column *columns; /* up to COLUMN_END */
     uint16_t with;                /* bits of the caller that are on */
     struct names *names;          /* the names of COLUMN_FRAMES; NULL: left out */
+    uint64_t start_ns;            /* where COLUMN_CLOCK and COLUMN_SINCE begin */
 };
 
-/* The keys of a row, into the object that is open. */
+/* The keys of a row, into the object that is open; as an object; row NULL: null. */
 void table_fields(struct json *j, const struct table *t, const void *row);
+void table_object(struct json *j, const char *key, const struct table *t, const void *row);
 /* A list of objects. `bytes`: of a row. */
 void table_json(struct json *j, const char *key, const struct table *t, const void *rows,
                 size_t count, size_t bytes);
+/* A list for each column, into the object that is open. */
+void table_lists(struct json *j, const struct table *t, const void *rows, size_t count,
+                 size_t bytes);
 
-/* In text: an empty line and the titles, `last` at their end; a row's numbers, after which the
- * caller writes what the row is of. */
+/* In text: the titles; a row's numbers, after which the caller writes what the row is of. */
+void table_titles(struct buffer *b, const struct table *t);
+void table_cells(struct buffer *b, const struct table *t, const void *row);
+/* The same on a FILE: an empty line and the titles, `last` at their end; a row's numbers. */
 void table_heading(FILE *out, const struct table *t, const char *last);
 void table_numbers(FILE *out, const struct table *t, const void *row);
 
