@@ -45,19 +45,17 @@ static bool is_unmeasured(const struct advising *a, const struct advice *v)
 
 static void put_signed_size(struct buffer *b, double bytes)
 {
-    char n[HUMAN_TEXT_BYTES];
-    buffer_printf(b, "%s%s", bytes < 0 ? "-" : "", human_size(n, (uint64_t)fabs(bytes)));
+    buffer_printf(b, "%s%s", bytes < 0 ? "-" : "", SIZE((uint64_t)fabs(bytes)));
 }
 
 /* "these 41,000 blocks of parse", and where that is */
 static void put_advised_blocks(const struct advising *a, const struct page *p, struct buffer *b,
                                const struct advice *v)
 {
-    char n[HUMAN_TEXT_BYTES];
     if (v->blocks == 1)
         buffer_append_text(b, "this block of ");
     else
-        buffer_printf(b, "these %s blocks of ", human_count(n, v->blocks));
+        buffer_printf(b, "these %s blocks of ", COUNT(v->blocks));
     section_print_site(p, b, a->names, section_site(a->names, v->stack));
 }
 
@@ -148,7 +146,6 @@ static void print_remedies(const struct advising *a, const struct page *p)
 
 static void print_unmeasured(const struct advising *a, const struct page *p)
 {
-    char n[HUMAN_TEXT_BYTES];
     bool any = false;
     for (size_t i = 0; i < a->advice_count; i++) {
         const struct advice *v = &a->advice[i];
@@ -158,16 +155,15 @@ static void print_unmeasured(const struct advising *a, const struct page *p)
         if (!any)
             page_heading(p, "Saves at most, as the kernel counted it (no replay shows it)");
         any = true;
-        page_right(&b, human_size(n, v->most_bytes), 11);
+        page_right(&b, SIZE(v->most_bytes), 11);
         buffer_printf(&b, "  %s", advice_text(v->kind));
         if (v->saves_address_bytes)
-            buffer_printf(&b, " (%s)", human_size(n, v->saves_address_bytes));
+            buffer_printf(&b, " (%s)", SIZE(v->saves_address_bytes));
         if (advice_has_site(v->kind)) {
             buffer_append_text(&b, ": ");
             put_advised_blocks(a, p, &b, v);
         }
         page_wrap(p, &b, 13);
-        buffer_release(&b);
     }
 }
 
@@ -177,17 +173,13 @@ static void advise_print_text(const struct advising *a)
     struct report_options looks = {0};
     const struct explained *e = &a->list.items[0];
     const uint64_t program = e->resident_bytes - (uint64_t)e->parts[EXPLAIN_RECORDER];
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     view_looks(&looks);
     const struct page page = {
         .out = stdout, .columns = looks.columns, .unicode = looks.unicode, .bold = looks.bold};
-    buffer_printf(&b, "process %u, ", a->of->pid);
-    buffer_printf(&b, "%s after the start: ", human_duration(n, e->measured_ns - a->of->start_ns));
-    buffer_printf(&b, "%s resident", human_size(n, program));
-    buffer_printf(&b, ", %s live", human_size(n, e->live_bytes));
+    buffer_printf(&b, "process %u, %s after the start: %s resident, %s live", a->of->pid,
+                  TIME(e->measured_ns - a->of->start_ns), SIZE(program), SIZE(e->live_bytes));
     page_wrap(&page, &b, 2);
-    buffer_clear(&b);
     if (a->count) {
         buffer_printf(&b, "replayed up to there, %zu times for each setting: ", a->o->rounds);
         put_signed_size(&b, a->replayed);
@@ -198,7 +190,6 @@ static void advise_print_text(const struct advising *a)
         buffer_append_text(&b, "No setting that mallow knows would save a twentieth of it.");
     }
     page_wrap(&page, &b, 2);
-    buffer_release(&b);
     print_remedies(a, &page);
     print_unmeasured(a, &page);
 }

@@ -102,10 +102,9 @@ static int run_export(const struct command *self, const void *options, char **op
     trace_close(t);
     if (status)
         return command_fail(self, &err);
-    char n[HUMAN_TEXT_BYTES];
     if (result.left_out)
-        command_warn(self, "%s calls are left out: %s has no word for them",
-                     human_count(n, result.left_out), format->name);
+        command_warn(self, "%s calls are left out: %s has no word for them", COUNT(result.left_out),
+                     format->name);
     return EXIT_DONE;
 }
 

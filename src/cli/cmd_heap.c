@@ -80,7 +80,7 @@ static int heap_gate_judge(const struct command *self, const struct gate_options
                            const char *text, const struct heap_facts *f, uint64_t limit,
                            const char *target)
 {
-    char is[HUMAN_TEXT_BYTES], may[HUMAN_TEXT_BYTES], count[HUMAN_TEXT_BYTES];
+    char may[HUMAN_TEXT_BYTES];
     struct gate g = {.self = self, .options = options};
     const bool above = f->unreachable_bytes > limit;
     human_size(may, limit);
@@ -89,10 +89,9 @@ static int heap_gate_judge(const struct command *self, const struct gate_options
                    "unreachable: not known whether it is more than %s: %s", may, f->reason);
     else
         gate_judge(&g, above ? GATE_ABOVE : GATE_BELOW, text, NULL, 0,
-                   "unreachable: %s in %s %s, %s than %s", human_size(is, f->unreachable_bytes),
-                   human_count(count, f->unreachable_blocks),
-                   plural(f->unreachable_blocks, "block", "blocks"), above ? "more" : "not more",
-                   may);
+                   "unreachable: %s in %s %s, %s than %s", SIZE(f->unreachable_bytes),
+                   COUNT(f->unreachable_blocks), plural(f->unreachable_blocks, "block", "blocks"),
+                   above ? "more" : "not more", may);
     return gate_finish(&g, target);
 }
 

@@ -32,7 +32,6 @@ static int run_import(const struct command *self, const void *options, char **op
     const struct import_cli *cli = options;
     struct import_result result;
     struct error err;
-    char n[HUMAN_TEXT_BYTES];
     (void)operand_count;
     if (!cli->output)
         return command_usage(self, "where to? -o FILE.mlw is needed");
@@ -43,7 +42,7 @@ static int run_import(const struct command *self, const void *options, char **op
     if (import_file(operands[0], (enum import_format)(cli->format + 1), cli->output, &result, &err))
         return command_fail(self, &err);
     if (!cli->quiet)
-        text_printf(stdout, "%s: %s calls from %s\n", cli->output, human_count(n, result.calls),
+        text_printf(stdout, "%s: %s calls from %s\n", cli->output, COUNT(result.calls),
                     import_names[result.format]);
     if (result.cut)
         command_warn(self, "%s was cut off: what came before that is in the recording",
@@ -51,7 +50,7 @@ static int run_import(const struct command *self, const void *options, char **op
     if (result.unsure)
         command_warn(self,
                      "%s calls did not fit together (their records are missing or out of order)",
-                     human_count(n, result.unsure));
+                     COUNT(result.unsure));
     return command_finish(self);
 }
 

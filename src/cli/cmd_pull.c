@@ -48,7 +48,6 @@ static const struct option_spec specs[] = {
 static void print_pulled(const struct command *self, const struct pull_cli *cli, const char *url,
                          const struct segments_result *r, bool whole, uint64_t took_ns)
 {
-    char n[HUMAN_TEXT_BYTES], took[HUMAN_TEXT_BYTES];
     if (!whole)
         command_warn(self, "%s is the beginning of a recording, not all of it", cli->output);
     if (cli->json) {
@@ -62,9 +61,9 @@ static void print_pulled(const struct command *self, const struct pull_cli *cli,
         document_print_indented(o);
         json_object_put(o);
     } else if (!cli->quiet)
-        text_printf(stdout, "%s: %s in %llu segment%s from %s in %s\n", cli->output,
-                    human_size(n, r->bytes), (unsigned long long)r->segments,
-                    r->segments == 1 ? "" : "s", url, human_duration(took, took_ns));
+        text_printf(stdout, "%s: %s in %llu segment%s from %s in %s\n", cli->output, SIZE(r->bytes),
+                    (unsigned long long)r->segments, r->segments == 1 ? "" : "s", url,
+                    TIME(took_ns));
 }
 
 static int pull(const struct command *self, const struct pull_cli *cli,

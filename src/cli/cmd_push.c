@@ -75,7 +75,6 @@ static void print_pushed_segments(const struct push_segments *how, const char *p
                                   const char *url, const struct segments_result *r,
                                   uint64_t took_ns)
 {
-    char all[HUMAN_TEXT_BYTES], some[HUMAN_TEXT_BYTES], took[HUMAN_TEXT_BYTES];
     if (how->json) {
         struct json_object *o = document_new();
         json_object_object_add(o, "file", json_object_new_string(path));
@@ -92,9 +91,8 @@ static void print_pushed_segments(const struct push_segments *how, const char *p
         json_object_put(o);
     } else if (!how->quiet) {
         text_printf(stdout, "%s: %s in %llu segment%s %s %s (%s sent in %s)\n", path,
-                    human_size(all, r->bytes), (unsigned long long)r->segments,
-                    r->segments == 1 ? "" : "s", r->looked ? "at" : "sent to", url,
-                    human_size(some, r->sent_bytes), human_duration(took, took_ns));
+                    SIZE(r->bytes), (unsigned long long)r->segments, r->segments == 1 ? "" : "s",
+                    r->looked ? "at" : "sent to", url, SIZE(r->sent_bytes), TIME(took_ns));
         if (how->removed)
             text_printf(stdout, "%s is removed here\n", path);
     }
@@ -260,16 +258,14 @@ static void show_push_progress(void *arg, uint64_t sent, uint64_t bytes)
 static void again(void *arg, const char *why, uint64_t pause_ns)
 {
     struct telling *t = arg;
-    char n[HUMAN_TEXT_BYTES];
     progress_end(&t->progress);
     if (!t->quiet)
-        command_warn(t->self, "%s; again in %s", why, human_duration(n, pause_ns));
+        command_warn(t->self, "%s; again in %s", why, TIME(pause_ns));
     progress_begin(&t->progress, "sending");
 }
 
 static void print_pushed(const struct push_cli *cli, const char *path, const struct push_result *r)
 {
-    char n[HUMAN_TEXT_BYTES], took[HUMAN_TEXT_BYTES];
     if (cli->s.json) {
         struct json_object *o = document_new();
         json_object_object_add(o, "file", json_object_new_string(path));
@@ -284,8 +280,8 @@ static void print_pushed(const struct push_cli *cli, const char *path, const str
         json_object_put(o);
     } else if (!cli->s.quiet) {
         text_printf(stdout, "%s: %s sent to %s in %s (%ld)\n",
-                    strcmp(path, "-") ? path : "standard input", human_size(n, r->bytes), r->url,
-                    human_duration(took, r->duration_ns), r->status);
+                    strcmp(path, "-") ? path : "standard input", SIZE(r->bytes), r->url,
+                    TIME(r->duration_ns), r->status);
         if (*r->location)
             text_printf(stdout, "it is there as %s\n", r->location);
     }

@@ -118,8 +118,7 @@ static void print_replay_text(json_object *run)
         text_printf(
             stdout, "glibc at the end: %s bytes from the system, %s in use, %s free; %s mmapped\n",
             count_text(a, N("mallinfo/arena_bytes")), count_text(b, N("mallinfo/in_use_bytes")),
-            count_text(c, N("mallinfo/free_bytes")),
-            human_count((char[HUMAN_TEXT_BYTES]){0}, (uint64_t)N("mallinfo/mmapped_bytes")));
+            count_text(c, N("mallinfo/free_bytes")), COUNT((uint64_t)N("mallinfo/mmapped_bytes")));
 #undef N
 }
 

@@ -24,7 +24,7 @@
 
 static void print_left_text(const struct left *l)
 {
-    char size[HUMAN_TEXT_BYTES], when[32];
+    char when[32];
     if (!l->count)
         puts("no watched process left memory in /dev/shm");
     for (size_t i = 0; i < l->count; i++) {
@@ -39,15 +39,15 @@ static void print_left_text(const struct left *l)
         snprintf(when, sizeof when, "?");
         if (item->realtime_ns && localtime_r(&seconds, &t))
             strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &t);
-        text_printf(stdout, "%-19s  %7d  %9s  %s\n", when, (int)item->pid,
-                    human_size(size, item->bytes), *item->exe ? item->exe : "?");
+        text_printf(stdout, "%-19s  %7d  %9s  %s\n", when, (int)item->pid, SIZE(item->bytes),
+                    *item->exe ? item->exe : "?");
     }
     if (l->count)
         text_printf(
             stdout,
             "%s in all; 'mallow watch -p PID' reads one, 'mallow watch --left clear' removes "
             "all\n",
-            human_size(size, l->bytes));
+            SIZE(l->bytes));
 }
 
 static void print_left_json(const struct left *l)
@@ -72,7 +72,6 @@ static int watch_left(const struct command *self, bool clear, bool json)
 {
     struct left left;
     struct error err = {0};
-    char size[HUMAN_TEXT_BYTES];
     if (left_find(&left, &err))
         return command_fail(self, &err);
     int status = EXIT_DONE;
@@ -88,7 +87,7 @@ static int watch_left(const struct command *self, bool clear, bool json)
         const size_t dead = done > sessions ? done - sessions : 0;
         if (!json)
             text_printf(stdout, "removed what %zu %s had left, %s", dead,
-                        dead == 1 ? "process" : "processes", human_size(size, left.bytes));
+                        dead == 1 ? "process" : "processes", SIZE(left.bytes));
         if (!json && sessions)
             text_printf(stdout, ", and %zu %s of watches that were killed", sessions,
                         sessions == 1 ? "directory" : "directories");

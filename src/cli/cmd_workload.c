@@ -48,15 +48,14 @@ static const struct option_spec specs[] = {
 
 static void report_workload(const struct workload_written *w, const char *path)
 {
-    char operations[HUMAN_TEXT_BYTES], bytes[HUMAN_TEXT_BYTES], peak[HUMAN_TEXT_BYTES];
     uint64_t calls = w->facts[WORKLOAD_FACT_OPERATIONS];
-    text_printf(
-        stdout,
-        "%s: %s operations of %u thread%s on %" PRIu64 " slots, peak %s live; %s, %.2f bytes an "
-        "operation\n",
-        path, human_count(operations, calls), w->threads, w->threads == 1 ? "" : "s",
-        w->facts[WORKLOAD_FACT_SLOTS], human_size(peak, w->facts[WORKLOAD_FACT_PEAK_BYTES]),
-        human_size(bytes, w->file_bytes), calls ? (double)w->file_bytes / (double)calls : 0.0);
+    text_printf(stdout,
+                "%s: %s operations of %u thread%s on %" PRIu64
+                " slots, peak %s live; %s, %.2f bytes an "
+                "operation\n",
+                path, COUNT(calls), w->threads, w->threads == 1 ? "" : "s",
+                w->facts[WORKLOAD_FACT_SLOTS], SIZE(w->facts[WORKLOAD_FACT_PEAK_BYTES]),
+                SIZE(w->file_bytes), calls ? (double)w->file_bytes / (double)calls : 0.0);
 }
 
 /* A trace or workload of dj/malloc into `target`, a workload of ours. */
@@ -71,18 +70,17 @@ static int convert_foreign(const struct command *self, const struct workload_cli
             self, "%s is a trace of dj/malloc, of one process; --pid has no meaning", path);
     if (djmalloc_convert(path, kind, target, &written, &result, &err))
         return command_fail(self, &err);
-    char n[HUMAN_TEXT_BYTES];
     if (written.facts[WORKLOAD_FACT_UNKNOWN_FREES])
         command_warn(self, "%s frees were of blocks that it did not see begin: left out",
-                     human_count(n, written.facts[WORKLOAD_FACT_UNKNOWN_FREES]));
+                     COUNT(written.facts[WORKLOAD_FACT_UNKNOWN_FREES]));
     if (result.reordered && !o->quiet)
         command_warn(self, "%s records stood before what had to come first, and were put in order",
-                     human_count(n, result.reordered));
+                     COUNT(result.reordered));
     if (result.forced)
         command_warn(self,
                      "%s addresses were given out again without a free in between; the free "
                      "was put in, uncounted",
-                     human_count(n, result.forced));
+                     COUNT(result.forced));
     if (!o->quiet)
         report_workload(&written, o->output);
     return command_finish(self);
@@ -113,13 +111,12 @@ static int write_foreign(const struct command *self, const struct workload_cli *
     uint64_t changed;
     if (djmalloc_write(path, kind, o->output, &changed, &err))
         return command_fail(self, &err);
-    char n[HUMAN_TEXT_BYTES];
     if (changed)
         command_warn(self,
                      "%s operations have no word in that format and became their nearest "
                      "(aligned_alloc, and in a workload posix_memalign, valloc and pvalloc, "
                      "memalign; reallocarray realloc, sized frees free)",
-                     human_count(n, changed));
+                     COUNT(changed));
     return command_finish(self);
 }
 
@@ -134,9 +131,8 @@ static int write_packed(const struct command *self, const struct workload_cli *o
         const off_t bytes = ftello(output.file);
         if (output_close(&output, !failed, &err))
             failed = -1;
-        char n[HUMAN_TEXT_BYTES];
         if (!failed && !o->quiet)
-            text_printf(stdout, "%s: packed into %s\n", o->output, human_size(n, (uint64_t)bytes));
+            text_printf(stdout, "%s: packed into %s\n", o->output, SIZE((uint64_t)bytes));
     }
     if (fd >= 0)
         close(fd);

@@ -123,7 +123,6 @@ static void load_directory(struct loading *l, const char *path, unsigned depth)
 
 static void say_loaded(const struct loading *l)
 {
-    char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES], k[HUMAN_TEXT_BYTES];
     if (l->how->json) {
         struct json j = {.out = stdout, .one_line = true};
         json_begin(&j);
@@ -138,14 +137,13 @@ static void say_loaded(const struct loading *l)
         json_end(&j);
         return;
     }
-    text_printf(stdout, "%s %s added, %s replaced, %s in the store already\n",
-                human_count(n, l->sum.added), plural(l->sum.added, "process", "processes"),
-                human_count(m, l->sum.replaced), human_count(k, l->sum.present));
+    text_printf(stdout, "%s %s added, %s replaced, %s in the store already\n", COUNT(l->sum.added),
+                plural(l->sum.added, "process", "processes"), COUNT(l->sum.replaced),
+                COUNT(l->sum.present));
     if (l->sum.added_reports || l->sum.present_reports)
-        text_printf(stdout, "%s %s added, %s in the store already\n",
-                    human_count(n, l->sum.added_reports),
+        text_printf(stdout, "%s %s added, %s in the store already\n", COUNT(l->sum.added_reports),
                     plural(l->sum.added_reports, "report", "reports"),
-                    human_count(m, l->sum.present_reports));
+                    COUNT(l->sum.present_reports));
 }
 
 int fleet_load_paths(const struct command *self, struct fleet_store *store,

@@ -130,10 +130,9 @@ const struct record_beside *record_upload_beside(const struct record_upload *u)
 
 void record_upload_say(const struct record_upload *u)
 {
-    char size[HUMAN_TEXT_BYTES];
     if (u->done)
         command_warn(u->speaker->command, "it is at %s (%s in %llu segments)%s%s%s", u->url,
-                     human_size(size, u->result.bytes), (unsigned long long)u->result.segments,
+                     SIZE(u->result.bytes), (unsigned long long)u->result.segments,
                      u->o->removed ? ", and removed here; next: mallow pull " : "",
                      u->o->removed ? u->url : "", u->o->removed ? " -o FILE" : "");
 }

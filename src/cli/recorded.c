@@ -52,10 +52,8 @@ static int64_t choose_image(const struct command *self, const struct trace_info 
     *status = command_usage(self, "the recording has several processes; choose one with --pid:");
     for (uint32_t i = 0; i < info->image_count; i++) {
         const struct trace_image *m = &info->images[i];
-        char calls[HUMAN_TEXT_BYTES];
         if (m->calls)
-            text_printf(stderr, "  %7u  %s, %s calls\n", m->pid, m->exe,
-                        human_count(calls, m->calls));
+            text_printf(stderr, "  %7u  %s, %s calls\n", m->pid, m->exe, COUNT(m->calls));
     }
     return -1;
 }
@@ -63,17 +61,16 @@ static int64_t choose_image(const struct command *self, const struct trace_info 
 static void report_limits(const struct command *self, const struct workload_written *w,
                           bool synthesised, const struct trace_image *image)
 {
-    char n[HUMAN_TEXT_BYTES];
     if (w->facts[WORKLOAD_FACT_UNKNOWN_FREES])
         command_warn(self, "%s frees were of blocks from before the recording: %s",
-                     human_count(n, w->facts[WORKLOAD_FACT_UNKNOWN_FREES]),
+                     COUNT(w->facts[WORKLOAD_FACT_UNKNOWN_FREES]),
                      synthesised ? "each got a block made just before it"
                                  : "left out (mallow workload --unknown=synthesise keeps them)");
     if (w->facts[WORKLOAD_FACT_PRESENT] && !synthesised)
         command_warn(self,
                      "%s %s "
                      "made before the replay, uncounted",
-                     human_count(n, w->facts[WORKLOAD_FACT_PRESENT]),
+                     COUNT(w->facts[WORKLOAD_FACT_PRESENT]),
                      plural(w->facts[WORKLOAD_FACT_PRESENT],
                             "block was there before it began (inherited at a fork); it is",
                             "blocks were there before it began (inherited at a fork); they are"));
@@ -81,10 +78,10 @@ static void report_limits(const struct command *self, const struct workload_writ
         command_warn(self,
                      "%s calls do not concern the allocator and are left out (mmap, munmap, "
                      "mremap, brk, sbrk, malloc_usable_size)",
-                     human_count(n, w->facts[WORKLOAD_FACT_NOT_REPLAYED]));
+                     COUNT(w->facts[WORKLOAD_FACT_NOT_REPLAYED]));
     if (w->facts[WORKLOAD_FACT_LOST_CALLS])
         command_warn(self, "%s %s missing: the recording lost them",
-                     human_count(n, w->facts[WORKLOAD_FACT_LOST_CALLS]),
+                     COUNT(w->facts[WORKLOAD_FACT_LOST_CALLS]),
                      plural(w->facts[WORKLOAD_FACT_LOST_CALLS], "call is", "calls are"));
     if (!image->complete)
         command_warn(self,

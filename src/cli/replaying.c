@@ -45,11 +45,9 @@ void replaying_say_replaced(const struct command *self, json_object *run, const 
         return;
     json_object_object_foreach(calls, name, call)
     {
-        char n[HUMAN_TEXT_BYTES];
         const double count = measured_number(call, "count", 0);
         if (json_object_object_get_ex(call, "replaced_by", &by))
             command_warn(self, "%s has no %s: %s call%s became %s", label, name,
-                         human_count(n, (uint64_t)count), count == 1 ? "" : "s",
-                         json_object_get_string(by));
+                         COUNT((uint64_t)count), count == 1 ? "" : "s", json_object_get_string(by));
     }
 }

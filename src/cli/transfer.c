@@ -9,12 +9,11 @@
 bool transfer_pause(void *arg, const char *why, uint64_t tries, uint64_t pause_ns)
 {
     struct transfer *t = arg;
-    char n[HUMAN_TEXT_BYTES];
     if (tries > t->retries)
         return false;
     progress_end(&t->progress);
     if (!t->quiet)
-        command_warn(t->self, "%s; again in %s", why, human_duration(n, pause_ns));
+        command_warn(t->self, "%s; again in %s", why, TIME(pause_ns));
     usleep((useconds_t)(pause_ns / 1000));
     progress_begin(&t->progress, t->verb);
     return true;

@@ -98,7 +98,6 @@ void view_tell_losses(const struct command *self, const char *path, const struct
     const struct trace_info *info = trace_info(t);
     struct warnings w = {0};
     uint64_t lost = 0;
-    char n[HUMAN_TEXT_BYTES];
     warn_about_file(&w, info);
     const char *line = w.count ? buffer_text(&w.text) : "";
     for (size_t i = 0; i < w.count; i++, line += strlen(line) + 1)
@@ -106,7 +105,7 @@ void view_tell_losses(const struct command *self, const char *path, const struct
     for (uint32_t i = 0; i < info->image_count; i++)
         lost += info->images[i].lost_calls;
     if (lost)
-        command_warn(self, "%s: %s %s missing: the recording lost them", path, human_count(n, lost),
+        command_warn(self, "%s: %s %s missing: the recording lost them", path, COUNT(lost),
                      plural(lost, "call is", "calls are"));
     warnings_release(&w);
 }

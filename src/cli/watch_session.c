@@ -119,7 +119,6 @@ static void caught(void *arg, const struct watch_caught *c)
 static void report_joined(void *arg, const struct watch_process *p)
 {
     struct watching *w = arg;
-    char first[HUMAN_TEXT_BYTES];
     if (w->o->pids.count)
         watch_attach_joined(&w->attach, p);
     if (p->is_program && !w->o->quiet && !w->o->json && isatty(STDERR_FILENO))
@@ -127,8 +126,7 @@ static void report_joined(void *arg, const struct watch_process *p)
                      "watching %s [%d]; the first report comes after %s, and 'mallow watch -p %d' "
                      "in another terminal shows it live",
                      watch_process_name(p), (int)p->pid,
-                     human_duration(first, w->o->every_ns ? w->o->every_ns : FIRST_NS),
-                     (int)p->pid);
+                     TIME(w->o->every_ns ? w->o->every_ns : FIRST_NS), (int)p->pid);
 }
 
 static void report_refused(void *arg, const struct watch_process *p)

@@ -33,13 +33,12 @@ const char *comparison_ratio_text(char out[COMPARISON_TEXT_BYTES], const struct 
 const char *comparison_value_text(char out[COMPARISON_TEXT_BYTES], enum comparison_metric metric,
                                   double value)
 {
-    char text[HUMAN_TEXT_BYTES];
     if (metric == COMPARISON_FRAGMENTATION)
         snprintf(out, COMPARISON_TEXT_BYTES, "%.2f", value);
     else if (metric == COMPARISON_PEAK || metric == COMPARISON_AVERAGE)
-        snprintf(out, COMPARISON_TEXT_BYTES, "%s", human_size(text, (uint64_t)value));
+        snprintf(out, COMPARISON_TEXT_BYTES, "%s", SIZE((uint64_t)value));
     else
-        snprintf(out, COMPARISON_TEXT_BYTES, "%s", human_duration(text, (uint64_t)value));
+        snprintf(out, COMPARISON_TEXT_BYTES, "%s", TIME((uint64_t)value));
     return out;
 }
 

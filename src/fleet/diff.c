@@ -210,12 +210,11 @@ static int diff_as_text(FILE *out, struct fleet_store *store, const struct chang
 {
     const uint64_t top = show_top(c->question, SHOW_SITES);
     uint64_t unsure = 0, shown = 0;
-    char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES];
     int status = 0;
     text_printf(out, "%s: %s %s against %s, by %s, mean of a process\n\n", c->question->where,
-                human_count(a, c->totals[NEW].processes),
+                COUNT(c->totals[NEW].processes),
                 plural(c->totals[NEW].processes, "process", "processes"),
-                human_count(b, c->totals[OLD].processes), show_metric(c->question->by));
+                COUNT(c->totals[OLD].processes), show_metric(c->question->by));
     text_printf(out, "%12s  %12s  %12s  call site\n", "growth", "at least", "at most");
     for (size_t i = 0; i < c->count; i++)
         unsure += c->items[i].difference.known && !c->items[i].difference.differs;
@@ -231,7 +230,7 @@ static int diff_as_text(FILE *out, struct fleet_store *store, const struct chang
         }
     }
     if (!status && unsure)
-        text_printf(out, "%s more call sites may differ by chance alone\n", human_count(a, unsure));
+        text_printf(out, "%s more call sites may differ by chance alone\n", COUNT(unsure));
     return status;
 }
 

@@ -61,12 +61,10 @@ static void print_values(FILE *out, const struct asked *a, const uint64_t *numbe
 
 static int as_text(FILE *out, struct fleet_store *store, const struct asked *a, struct error *err)
 {
-    char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES];
     int status = 0;
     text_printf(out, "%s: %s %s on %s %s, by %s, in one process\n", a->q->where,
-                human_count(n, a->totals.processes),
-                plural(a->totals.processes, "process", "processes"),
-                human_count(m, a->totals.hosts), plural(a->totals.hosts, "host", "hosts"),
+                COUNT(a->totals.processes), plural(a->totals.processes, "process", "processes"),
+                COUNT(a->totals.hosts), plural(a->totals.hosts, "host", "hosts"),
                 show_metric(a->q->by));
     print_heading(out, a->q->group.column || a->q->group.label ? "group" : "");
     for (size_t i = 0; i < a->parts.count; i++)
@@ -75,7 +73,7 @@ static int as_text(FILE *out, struct fleet_store *store, const struct asked *a, 
                      : a->q->group.column || a->q->group.label ? "(none)"
                                                                : "all");
     if (a->parts.total > a->parts.count)
-        text_printf(out, "%s more groups\n", human_count(n, a->parts.total - a->parts.count));
+        text_printf(out, "%s more groups\n", COUNT(a->parts.total - a->parts.count));
     print_heading(out, "call site");
     for (size_t i = 0; i < a->sites.count && !status; i++) {
         struct buffer line = {0};
@@ -85,7 +83,7 @@ static int as_text(FILE *out, struct fleet_store *store, const struct asked *a, 
         buffer_release(&line);
     }
     if (!status && a->sites.total > a->sites.count)
-        text_printf(out, "%s more call sites\n", human_count(n, a->sites.total - a->sites.count));
+        text_printf(out, "%s more call sites\n", COUNT(a->sites.total - a->sites.count));
     return status;
 }
 

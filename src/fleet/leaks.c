@@ -43,15 +43,15 @@ static int print_site(FILE *out, struct fleet_store *store, const struct answer 
                       struct error *err)
 {
     struct buffer line = {0};
-    char bytes[HUMAN_TEXT_BYTES], most[HUMAN_TEXT_BYTES], processes[64], hosts[64];
+    char processes[64], hosts[64];
     const uint64_t *n = a->numbers;
     snprintf(processes, sizeof processes, "%" PRIu64 " of %" PRIu64, n[LEAK_PROCESSES],
              n[LEAK_CALLING_PROCESSES]);
     snprintf(hosts, sizeof hosts, "%" PRIu64 " of %" PRIu64, n[LEAK_HOSTS], n[LEAK_CALLING_HOSTS]);
     const int status = show_call_site(store, n[LEAK_SITE], &line, err);
     if (!status)
-        text_printf(out, "%12s  %14s  %14s  %12s  %-16s  %s\n", human_size(bytes, n[LEAK_BYTES]),
-                    processes, hosts, human_size(most, n[LEAK_MOST]), a->text, buffer_text(&line));
+        text_printf(out, "%12s  %14s  %14s  %12s  %-16s  %s\n", SIZE(n[LEAK_BYTES]), processes,
+                    hosts, SIZE(n[LEAK_MOST]), a->text, buffer_text(&line));
     buffer_release(&line);
     return status;
 }
@@ -59,14 +59,12 @@ static int print_site(FILE *out, struct fleet_store *store, const struct answer 
 static int as_text(FILE *out, struct fleet_store *store, const struct fleet_question *q,
                    const struct store_totals *t, const struct answers *a, struct error *err)
 {
-    char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES], k[HUMAN_TEXT_BYTES];
     int status = 0;
-    text_printf(out, "%s: %s %s on %s %s, live at the end %s\n", q->where,
-                human_count(n, t->processes), plural(t->processes, "process", "processes"),
-                human_count(m, t->hosts), plural(t->hosts, "host", "hosts"),
-                human_size(k, t->figures.end_bytes));
+    text_printf(out, "%s: %s %s on %s %s, live at the end %s\n", q->where, COUNT(t->processes),
+                plural(t->processes, "process", "processes"), COUNT(t->hosts),
+                plural(t->hosts, "host", "hosts"), SIZE(t->figures.end_bytes));
     if (t->incomplete)
-        text_printf(out, "%s %s; blocks live last count\n", human_count(n, t->incomplete),
+        text_printf(out, "%s %s; blocks live last count\n", COUNT(t->incomplete),
                     plural(t->incomplete, "process has no end in its recording",
                            "processes have no end in their recordings"));
     text_printf(out, "\n%12s  %14s  %14s  %12s  %-16s  call site\n", "at the end", "in processes",
@@ -74,7 +72,7 @@ static int as_text(FILE *out, struct fleet_store *store, const struct fleet_ques
     for (size_t i = 0; i < a->count && !status; i++)
         status = print_site(out, store, &a->items[i], err);
     if (!status && a->total > a->count)
-        text_printf(out, "%s more call sites\n", human_count(n, a->total - a->count));
+        text_printf(out, "%s more call sites\n", COUNT(a->total - a->count));
     return status;
 }
 

@@ -94,12 +94,12 @@ static int print_site(FILE *out, struct fleet_store *store, const struct store_r
                       enum metric by, struct error *err)
 {
     struct buffer line = {0};
-    char value[HUMAN_TEXT_BYTES], processes[HUMAN_TEXT_BYTES], hosts[HUMAN_TEXT_BYTES];
+    char value[HUMAN_TEXT_BYTES];
     const int status = show_call_site(store, r->site, &line, err);
     if (!status)
-        text_printf(
-            out, "%12s  %9s  %7s  %s\n", show_figure(value, store_metric(&r->figures, by), by),
-            human_count(processes, r->processes), human_count(hosts, r->hosts), buffer_text(&line));
+        text_printf(out, "%12s  %9s  %7s  %s\n",
+                    show_figure(value, store_metric(&r->figures, by), by), COUNT(r->processes),
+                    COUNT(r->hosts), buffer_text(&line));
     buffer_release(&line);
     return status;
 }
@@ -109,16 +109,16 @@ static int report_as_text(FILE *out, struct fleet_store *store, const struct fle
 {
     static const char *const headings[FLEET_METRICS] = {
         "at the peak", "at the end", "allocated", "temporary", "calls", "byte-seconds"};
-    char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES], c[HUMAN_TEXT_BYTES], d[HUMAN_TEXT_BYTES];
+    char a[HUMAN_TEXT_BYTES];
     int status = 0;
     text_printf(out, "%s: %s %s on %s %s, %s %s, %s %s\n", q->where, human_count(a, t->processes),
-                plural(t->processes, "process", "processes"), human_count(b, t->hosts),
-                plural(t->hosts, "host", "hosts"), human_count(c, t->services),
-                plural(t->services, "service", "services"), human_count(d, t->builds),
+                plural(t->processes, "process", "processes"), COUNT(t->hosts),
+                plural(t->hosts, "host", "hosts"), COUNT(t->services),
+                plural(t->services, "service", "services"), COUNT(t->builds),
                 plural(t->builds, "build", "builds"));
     text_printf(out, "sums: peaks %s, live at the end %s, allocated %s in %s %s\n",
-                human_size(a, t->figures.peak_bytes), human_size(b, t->figures.end_bytes),
-                human_size(c, t->requested_bytes), human_count(d, t->figures.calls),
+                human_size(a, t->figures.peak_bytes), SIZE(t->figures.end_bytes),
+                SIZE(t->requested_bytes), COUNT(t->figures.calls),
                 plural(t->figures.calls, "call", "calls"));
     text_printf(out, "byte-seconds: %s\n",
                 show_figure(a, t->figures.byte_seconds, FLEET_BYTE_SECONDS));
@@ -126,7 +126,7 @@ static int report_as_text(FILE *out, struct fleet_store *store, const struct fle
         text_printf(out, "%s %s; %s %s missing\n", human_count(a, t->incomplete),
                     plural(t->incomplete, "process has no end in its recording",
                            "processes have no end in their recordings"),
-                    human_count(b, t->lost_events), plural(t->lost_events, "call is", "calls are"));
+                    COUNT(t->lost_events), plural(t->lost_events, "call is", "calls are"));
     text_printf(out, "\n%12s  %9s  %7s  call site\n", headings[q->by], "processes", "hosts");
     for (size_t i = 0; i < rows->count && !status; i++)
         if (store_metric(&rows->items[i].figures, q->by))
@@ -134,7 +134,7 @@ static int report_as_text(FILE *out, struct fleet_store *store, const struct fle
     const uint64_t rest = store_metric(&rows->left_out, q->by);
     if (!status && rest)
         text_printf(out, "%12s  in %s more call sites\n", show_figure(a, rest, q->by),
-                    human_count(b, rows->total - rows->count));
+                    COUNT(rows->total - rows->count));
     return status;
 }
 

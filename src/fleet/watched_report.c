@@ -61,14 +61,11 @@ static int as_json(FILE *out, struct fleet_store *store, const struct fleet_ques
 static int print_site(FILE *out, struct fleet_store *store, const uint64_t *n, struct error *err)
 {
     struct buffer line = {0};
-    char bytes[HUMAN_TEXT_BYTES], least[HUMAN_TEXT_BYTES], most[HUMAN_TEXT_BYTES],
-        processes[HUMAN_TEXT_BYTES], hosts[HUMAN_TEXT_BYTES];
     const int status = show_call_site(store, n[WATCHED_SITE], &line, err);
     if (!status)
-        text_printf(out, "%12s  %12s  %12s  %9s  %7s  %s\n", human_size(bytes, n[WATCHED_BYTES]),
-                    human_size(least, low(n)), human_size(most, high(n)),
-                    human_count(processes, n[WATCHED_PROCESSES]),
-                    human_count(hosts, n[WATCHED_HOSTS]), buffer_text(&line));
+        text_printf(out, "%12s  %12s  %12s  %9s  %7s  %s\n", SIZE(n[WATCHED_BYTES]), SIZE(low(n)),
+                    SIZE(high(n)), COUNT(n[WATCHED_PROCESSES]), COUNT(n[WATCHED_HOSTS]),
+                    buffer_text(&line));
     buffer_release(&line);
     return status;
 }
@@ -76,24 +73,20 @@ static int print_site(FILE *out, struct fleet_store *store, const uint64_t *n, s
 static int as_text(FILE *out, struct fleet_store *store, const struct fleet_question *q,
                    const uint64_t *total, const struct answers *a, struct error *err)
 {
-    char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES], k[HUMAN_TEXT_BYTES], h[HUMAN_TEXT_BYTES],
-        g[HUMAN_TEXT_BYTES];
     int status = 0;
     text_printf(out, "%s: the last report '%s' of %s %s on %s %s\n", q->where, q->kind,
-                human_count(n, total[WATCHED_PROCESSES]),
+                COUNT(total[WATCHED_PROCESSES]),
                 plural(total[WATCHED_PROCESSES], "process", "processes"),
-                human_count(m, total[WATCHED_HOSTS]),
-                plural(total[WATCHED_HOSTS], "host", "hosts"));
-    text_printf(out, "estimated: %s, between %s and %s, from %s %s\n",
-                human_size(n, total[WATCHED_BYTES]), human_size(m, low(total)),
-                human_size(k, high(total)), human_count(h, total[WATCHED_SAMPLES]),
+                COUNT(total[WATCHED_HOSTS]), plural(total[WATCHED_HOSTS], "host", "hosts"));
+    text_printf(out, "estimated: %s, between %s and %s, from %s %s\n", SIZE(total[WATCHED_BYTES]),
+                SIZE(low(total)), SIZE(high(total)), COUNT(total[WATCHED_SAMPLES]),
                 plural(total[WATCHED_SAMPLES], "sample", "samples"));
     text_printf(out, "\n%12s  %12s  %12s  %9s  %7s  call site\n", "estimated", "at least",
                 "at most", "processes", "hosts");
     for (size_t i = 0; i < a->count && !status; i++)
         status = print_site(out, store, a->items[i].numbers, err);
     if (!status && a->total > a->count)
-        text_printf(out, "%s more call sites\n", human_count(g, a->total - a->count));
+        text_printf(out, "%s more call sites\n", COUNT(a->total - a->count));
     return status;
 }
 

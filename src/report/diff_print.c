@@ -17,13 +17,12 @@ static bool in_bytes(enum metric by) { return by != BY_TEMPORARY && by != BY_CAL
 /* "+1.2 MB", "-12", "0 B" */
 static const char *signed_text(char out[HUMAN_TEXT_BYTES + 2], int64_t v, bool bytes)
 {
-    char n[HUMAN_TEXT_BYTES];
     uint64_t size = human_magnitude(v);
     snprintf(out, HUMAN_TEXT_BYTES + 2, "%s%s",
              v < 0 ? "-"
              : v   ? "+"
                    : "",
-             bytes ? human_size(n, size) : human_count(n, size));
+             bytes ? SIZE(size) : COUNT(size));
     return out;
 }
 
@@ -46,21 +45,18 @@ static void total_line(const struct page *p, const char *what, uint64_t old, uin
         buffer_printf(&b, "  %+.1f %%", percent);
     }
     page_line(p, &b);
-    buffer_release(&b);
 }
 
 static void side_line(const struct page *p, const char *what, const struct diff_side *s)
 {
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     buffer_printf(&b, "%s  %s: %u %s, %s %s", what, s->path, s->processes,
-                  plural(s->processes, "process", "processes"), human_count(n, s->events),
+                  plural(s->processes, "process", "processes"), COUNT(s->events),
                   plural(s->events, "call", "calls"));
     if (s->lost_events)
-        buffer_printf(&b, "; %s %s lost", human_count(n, s->lost_events),
+        buffer_printf(&b, "; %s %s lost", COUNT(s->lost_events),
                       plural(s->lost_events, "call was", "calls were"));
     page_line(p, &b);
-    buffer_release(&b);
 }
 
 static void site(const struct page *p, const struct diff *d, const struct diff_site *s,
@@ -79,7 +75,6 @@ static void site(const struct page *p, const struct diff *d, const struct diff_s
         buffer_printf(&b, "; %s %s", signed_text(g, blocks, false),
                       by == BY_ALLOCATED ? "calls" : "blocks");
     page_line(p, &b);
-    buffer_release(&b);
     uint32_t at = diff_call_site(d, s->tip);
     unsigned shown = 0, left = 0;
     for (; at; at = d->parent[at]) {
@@ -91,18 +86,15 @@ static void site(const struct page *p, const struct diff *d, const struct diff_s
         buffer_append_text(&line, shown ? "                " : "              ");
         page_frame(p, &line, &d->frame[at], p->columns > 24 ? p->columns - (shown ? 16u : 14u) : 0);
         page_line(p, &line);
-        buffer_release(&line);
         shown++;
     }
     if (left) {
         buffer_printf(&b, "                (%u more)", left);
         page_line(p, &b);
-        buffer_release(&b);
     }
     if (!s->tip) {
         buffer_append_text(&b, "              [no stack recorded]");
         page_line(p, &b);
-        buffer_release(&b);
     }
 }
 
@@ -164,7 +156,6 @@ void diff_text(FILE *out, const struct diff *d, struct symbols *symbols,
     page_right(&line, "new", 14);
     page_right(&line, "growth", 14);
     page_line(&p, &line);
-    buffer_release(&line);
     total_line(&p, "Live at the peak", a->peak_bytes, b->peak_bytes, true);
     total_line(&p, "Live at the end", a->end_bytes, b->end_bytes, true);
     total_line(&p, "  blocks", a->end_blocks, b->end_blocks, false);

@@ -52,10 +52,9 @@ static int check_time(const struct trace_info *info, const struct explain_wish *
     }
     if (!info->image_count || (wish->time_ns >= first && wish->time_ns <= last))
         return 0;
-    char from[HUMAN_TEXT_BYTES], to[HUMAN_TEXT_BYTES];
     return error_set(err, ERROR_USAGE,
                      "--at: nothing ran at '%s'; the recording's processes ran from %s to %s",
-                     wish->label, human_duration(from, first), human_duration(to, last));
+                     wish->label, TIME(first), TIME(last));
 }
 
 int explained_wish(const char *at, const struct trace_info *info, struct explain_wish *wish,

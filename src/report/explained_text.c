@@ -17,14 +17,12 @@ enum {
 
 static void line_of(const struct page *p, int64_t bytes, const char *what)
 {
-    char n[HUMAN_TEXT_BYTES], text[HUMAN_TEXT_BYTES + 4];
+    char text[HUMAN_TEXT_BYTES + 4];
     struct buffer b = {0};
-    snprintf(text, sizeof text, "%s%s", bytes < 0 ? "-" : "",
-             human_size(n, human_magnitude(bytes)));
+    snprintf(text, sizeof text, "%s%s", bytes < 0 ? "-" : "", SIZE(human_magnitude(bytes)));
     page_right(&b, text, 14);
     buffer_printf(&b, "  %s", what);
     page_wrap(p, &b, 16);
-    buffer_release(&b);
 }
 
 static const char *part_text(const struct explained *e, enum explain_part part)
@@ -60,10 +58,9 @@ static const char *part_text(const struct explained *e, enum explain_part part)
 
 static void print_parts(const struct page *p, const struct explained *e)
 {
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
-    buffer_printf(&b, "live in %s block%s (bytes the program had asked for)",
-                  human_count(n, e->live_blocks), e->live_blocks == 1 ? "" : "s");
+    buffer_printf(&b, "live in %s block%s (bytes the program had asked for)", COUNT(e->live_blocks),
+                  e->live_blocks == 1 ? "" : "s");
     line_of(p, e->parts[EXPLAIN_LIVE], buffer_text(&b));
     buffer_clear(&b);
     for (enum explain_part i = EXPLAIN_LIVE + 1; i < EXPLAIN_PARTS; i++)
@@ -72,11 +69,10 @@ static void print_parts(const struct page *p, const struct explained *e)
     if (e->measured_ns) {
         const uint64_t program = e->resident_bytes - (uint64_t)e->parts[EXPLAIN_RECORDER];
         const int64_t above = (int64_t)(program - e->live_bytes);
-        page_right(&b, human_size(n, e->resident_bytes), 14);
+        page_right(&b, SIZE(e->resident_bytes), 14);
         buffer_printf(&b, "  resident; without the recorder's own %s %s live",
-                      human_size(n, human_magnitude(above)), above < 0 ? "below" : "above");
+                      SIZE(human_magnitude(above)), above < 0 ? "below" : "above");
         page_wrap(p, &b, 16);
-        buffer_clear(&b);
     }
     if (e->huge_bytes)
         line_of(p, (int64_t)e->huge_bytes, "of it in huge pages, which are resident as a whole");
@@ -142,7 +138,6 @@ static int by_free(const void *a, const void *b)
 static void print_arenas(const struct page *p, const struct trace_image *image,
                          const struct pinned *q)
 {
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     struct ranked *ranked = q->arena_count > 1 ? calloc(q->arena_count, sizeof *ranked) : NULL;
     if (!ranked)
@@ -156,12 +151,10 @@ static void print_arenas(const struct page *p, const struct trace_image *image,
     page_wrap(p, &b, 6);
     for (size_t i = 0; i < q->arena_count && i < ARENAS_SHOWN; i++) {
         const struct pinned_arena *a = &q->arenas[ranked[i].arena];
-        buffer_clear(&b);
-        page_right(&b, human_size(n, ranked[i].free_bytes), 14);
-        buffer_printf(&b, " + %s in", human_size(n, a->live_bytes));
-        buffer_printf(&b, " %s block%s; %llu heap%s; ", human_count(n, a->live_blocks),
-                      a->live_blocks == 1 ? "" : "s", (unsigned long long)a->heaps,
-                      a->heaps == 1 ? "" : "s");
+        page_right(&b, SIZE(ranked[i].free_bytes), 14);
+        buffer_printf(&b, " + %s in %s block%s; %llu heap%s; ", SIZE(a->live_bytes),
+                      COUNT(a->live_blocks), a->live_blocks == 1 ? "" : "s",
+                      (unsigned long long)a->heaps, a->heaps == 1 ? "" : "s");
         if (!ranked[i].arena)
             buffer_append_text(&b, "the main arena; ");
         if (a->address == PINNED_ARENA_UNKNOWN)
@@ -232,7 +225,6 @@ static struct keeper *keepers(const struct pinned *q, struct names *names, size_
 
 static void print_keepers(const struct page *p, const struct explained *e, struct names *names)
 {
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     size_t count = 0, shown = 0;
     uint64_t sum = 0;
@@ -246,21 +238,18 @@ static void print_keepers(const struct page *p, const struct explained *e, struc
         if (e->glibc)
             buffer_append_text(&b, ": on their pages + in whole pages below them");
         page_wrap(p, &b, 6);
-        buffer_clear(&b);
     }
     for (; all && shown < count && shown < KEEPERS_SHOWN; shown++) {
         const struct pinned_stack *s = &all[shown].sums;
         if (shown && kept(s) * KEEPERS_SHARE < sum)
             break;
-        page_right(&b, human_size(n, s->pinned_bytes), 14);
+        page_right(&b, SIZE(s->pinned_bytes), 14);
         if (s->below_bytes)
-            buffer_printf(&b, " + %s", human_size(n, s->below_bytes));
-        buffer_printf(&b, "; %s in", human_size(n, s->live_bytes));
-        buffer_printf(&b, " %s block%s: ", human_count(n, s->live_blocks),
+            buffer_printf(&b, " + %s", SIZE(s->below_bytes));
+        buffer_printf(&b, "; %s in %s block%s: ", SIZE(s->live_bytes), COUNT(s->live_blocks),
                       s->live_blocks == 1 ? "" : "s");
         section_print_site(p, &b, names, all[shown].frame);
         page_wrap(p, &b, 16);
-        buffer_clear(&b);
     }
     if (count > shown)
         text_printf(p->out, "                and %zu more\n", count - shown);
@@ -272,13 +261,13 @@ static void print_keepers(const struct page *p, const struct explained *e, struc
 
 static void put_saving(struct buffer *b, const struct advice *a)
 {
-    char size[HUMAN_TEXT_BYTES], text[HUMAN_TEXT_BYTES + 8];
+    char text[HUMAN_TEXT_BYTES + 8];
     if (a->kind == ADVICE_ALLOCATOR)
         snprintf(text, sizeof text, "?");
     else if (a->saves_bytes || !a->most_bytes)
-        snprintf(text, sizeof text, "%s", human_size(size, a->saves_bytes));
+        snprintf(text, sizeof text, "%s", SIZE(a->saves_bytes));
     else
-        snprintf(text, sizeof text, "up to %s", human_size(size, a->most_bytes));
+        snprintf(text, sizeof text, "up to %s", SIZE(a->most_bytes));
     page_right(b, text, 14);
 }
 
@@ -287,7 +276,6 @@ static void print_advice(const struct page *p, const struct model *m, const stru
 {
     struct advice list[ADVICE_MOST];
     const size_t n = explained_advice(m, e, names, list);
-    char size[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     if (n) {
         buffer_append_text(&b, "   What could help, and about what it saves by the addresses "
@@ -297,13 +285,12 @@ static void print_advice(const struct page *p, const struct model *m, const stru
     for (size_t i = 0; i < n; i++) {
         const enum advice_kind kind = list[i].kind;
         const char *environment = advice_environment(kind);
-        buffer_clear(&b);
         put_saving(&b, &list[i]);
         buffer_printf(&b, "  %s", advice_text(kind));
         if (list[i].saves_address_bytes)
-            buffer_printf(&b, " (%s)", human_size(size, list[i].saves_address_bytes));
+            buffer_printf(&b, " (%s)", SIZE(list[i].saves_address_bytes));
         if (advice_has_site(kind)) {
-            buffer_printf(&b, ": %s block%s of ", human_count(size, list[i].blocks),
+            buffer_printf(&b, ": %s block%s of ", COUNT(list[i].blocks),
                           list[i].blocks == 1 ? "" : "s");
             section_print_site(p, &b, names, section_site(names, list[i].stack));
         }
@@ -322,9 +309,7 @@ static void print_advice(const struct page *p, const struct model *m, const stru
 /* "479.1 us after" */
 static void distance(struct buffer *b, uint64_t from_ns, uint64_t to_ns)
 {
-    char n[HUMAN_TEXT_BYTES];
-    buffer_printf(b, "%s %s",
-                  human_duration(n, to_ns > from_ns ? to_ns - from_ns : from_ns - to_ns),
+    buffer_printf(b, "%s %s", TIME(to_ns > from_ns ? to_ns - from_ns : from_ns - to_ns),
                   to_ns >= from_ns ? "after" : "before");
 }
 
@@ -339,13 +324,12 @@ static void print_heading(const struct page *p, const struct trace_image *image,
                                                        [EXPLAIN_TIME] = "it",
                                                        [EXPLAIN_MARK] = "it"};
     const struct explain_moment *o = &e->moment;
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     buffer_append_text(&b, "Resident against live ");
     if (o->at == EXPLAIN_MARK)
         buffer_printf(&b, "at the mark '%s'", o->label);
     else if (o->at == EXPLAIN_TIME)
-        buffer_printf(&b, "%s into the recording", human_duration(n, o->time_ns));
+        buffer_printf(&b, "%s into the recording", TIME(o->time_ns));
     else
         buffer_append_text(&b, where[o->at]);
     for (enum explain_at i = 0; i < EXPLAIN_FOUR; i++)
@@ -374,7 +358,6 @@ static void print_heading(const struct page *p, const struct trace_image *image,
         }
     }
     page_wrap(p, &b, 3);
-    buffer_release(&b);
 }
 
 static void print_unknown(const struct page *p, const struct trace_image *image,
@@ -389,7 +372,6 @@ static void print_unknown(const struct page *p, const struct trace_image *image,
         "is in the other parts",
         image->allocator);
     page_wrap(p, &b, 6);
-    buffer_release(&b);
 }
 
 void section_explained(const struct page *p, const struct model *m,

@@ -74,9 +74,8 @@ bool kernel_shown(const struct report_options *o)
 
 static void fault_line(struct buffer *b, const struct fault_count *c)
 {
-    char n[HUMAN_TEXT_BYTES];
-    page_right(b, human_count(n, c->minor), 14);
-    page_right(b, c->major ? human_count(n, c->major) : "", 9);
+    page_right(b, COUNT(c->minor), 14);
+    page_right(b, c->major ? COUNT(c->major) : "", 9);
     buffer_append_text(b, "  ");
 }
 
@@ -156,7 +155,6 @@ static int sites_text(const struct page *p, const struct trace_image *image,
             page_frame(p, &b, names_frame(names, sites[i].frame),
                        p->columns > 28 ? p->columns - 28 : 0);
         page_line(p, &b);
-        buffer_clear(&b);
     }
     if (count > top) {
         buffer_printf(&b, "%25s   and %ld more call sites (-n shows more)", "", count - top);
@@ -185,22 +183,19 @@ static int faults_text(const struct page *p, const struct trace_image *image, st
     };
     struct fault_sums sums;
     struct buffer b = {0};
-    char n[HUMAN_TEXT_BYTES];
     int status = 0;
     if (fault_sums_of(&sums, image, o->select.from_ns, o->select.to_ns, err)) {
         fault_sums_release(&sums);
         return -1;
     }
-    buffer_printf(&b, "Page faults: %s minor", human_count(n, sums.all.minor));
-    buffer_printf(&b, ", %s major", human_count(n, sums.all.major));
+    buffer_printf(&b, "Page faults: %s minor, %s major", COUNT(sums.all.minor),
+                  COUNT(sums.all.major));
     if (sums.access[MLW_ACCESS_COPY].minor)
-        buffer_printf(&b, "; %s copied on write",
-                      human_count(n, sums.access[MLW_ACCESS_COPY].minor));
+        buffer_printf(&b, "; %s copied on write", COUNT(sums.access[MLW_ACCESS_COPY].minor));
     page_heading(p, "%s", buffer_text(&b));
     buffer_clear(&b);
     buffer_append_text(&b, "         minor    major");
     page_line(p, &b);
-    buffer_clear(&b);
     for (size_t i = 0; i < sizeof places / sizeof *places && !status; i++) {
         const enum mlw_place place = places[i].place;
         if (!sums.place[place].minor && !sums.place[place].major)
@@ -208,7 +203,6 @@ static int faults_text(const struct page *p, const struct trace_image *image, st
         fault_line(&b, &sums.place[place]);
         buffer_append_text(&b, places[i].text);
         page_line(p, &b);
-        buffer_clear(&b);
         if (place == MLW_PLACE_BLOCK || place == MLW_PLACE_MAPPED)
             status = sites_text(p, image, place == MLW_PLACE_BLOCK ? sums.block : sums.mapping,
                                 names, o, err);
@@ -221,33 +215,27 @@ static int faults_text(const struct page *p, const struct trace_image *image, st
 static void levels_text(const struct page *p, const struct trace_image *image)
 {
     const struct trace_level *l = level_peak(image);
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     page_heading(p, "Resident size, as the kernel counted it");
     if (!l) {
         page_right(&b, "0", 14);
         buffer_append_text(&b, "  changes were seen");
         page_line(p, &b);
-        buffer_release(&b);
         return;
     }
-    page_right(&b, human_size(n, level_resident(l)), 14);
+    page_right(&b, SIZE(level_resident(l)), 14);
     uint64_t after = l->time_ns > image->start_ns ? l->time_ns - image->start_ns : 0;
-    buffer_printf(&b, "  at most, %s after the start", human_duration(n, after));
-    buffer_printf(&b, ": %s anonymous", human_size(n, l->anonymous));
-    buffer_printf(&b, ", %s of files", human_size(n, l->file));
+    buffer_printf(&b, "  at most, %s after the start: %s anonymous, %s of files", TIME(after),
+                  SIZE(l->anonymous), SIZE(l->file));
     if (l->shared)
-        buffer_printf(&b, ", %s shared", human_size(n, l->shared));
+        buffer_printf(&b, ", %s shared", SIZE(l->shared));
     if (l->swapped)
-        buffer_printf(&b, "; %s swapped out", human_size(n, l->swapped));
+        buffer_printf(&b, "; %s swapped out", SIZE(l->swapped));
     page_wrap(p, &b, 16);
-    buffer_clear(&b);
     const struct trace_level *last = &image->levels[image->level_count - 1];
-    page_right(&b, human_size(n, level_resident(last)), 14);
-    buffer_printf(&b, "  at the last update; %s updates recorded",
-                  human_count(n, image->level_count));
+    page_right(&b, SIZE(level_resident(last)), 14);
+    buffer_printf(&b, "  at the last update; %s updates recorded", COUNT(image->level_count));
     page_wrap(p, &b, 16);
-    buffer_release(&b);
 }
 
 /* Events of a kind, added up by what they are. */
@@ -255,7 +243,6 @@ static void moments_text(const struct page *p, const struct trace_image *image, 
                          const char *title, const struct report_options *o)
 {
     struct buffer b = {0};
-    char n[HUMAN_TEXT_BYTES];
     uint64_t counts[256] = {0}, pages[256] = {0}, ns[256] = {0}, all = 0;
     const struct trace_moment *of[256] = {NULL};
     for (uint32_t i = 0; i < image->moment_count; i++) {
@@ -268,18 +255,17 @@ static void moments_text(const struct page *p, const struct trace_image *image, 
         ns[m->what] += (uint64_t)m->value[1];
         all++;
     }
-    page_heading(p, "%s: %s events", title, human_count(n, all));
+    page_heading(p, "%s: %s events", title, COUNT(all));
     for (unsigned what = 0; what < 256; what++) {
         if (!of[what])
             continue;
-        page_right(&b, human_count(n, counts[what]), 14);
+        page_right(&b, COUNT(counts[what]), 14);
         buffer_printf(&b, "  %s", moment_name(of[what]));
         if (kind != MLW_KERNEL_ARENA && pages[what])
-            buffer_printf(&b, ", %s pages", human_count(n, pages[what]));
+            buffer_printf(&b, ", %s pages", COUNT(pages[what]));
         if (kind != MLW_KERNEL_ARENA && ns[what])
-            buffer_printf(&b, ", waited %s", human_duration(n, ns[what]));
+            buffer_printf(&b, ", waited %s", TIME(ns[what]));
         page_line(p, &b);
-        buffer_clear(&b);
     }
     buffer_release(&b);
 }
@@ -452,7 +438,6 @@ void json_kernel_kinds(struct json *j, const struct trace_info *info)
 const char *kernel_words(const struct trace_image *image, enum kernel_side side, uint32_t index,
                          struct buffer *text, uint32_t *tid, uint32_t *stack)
 {
-    char n[HUMAN_TEXT_BYTES];
     *stack = 0;
     *tid = image->pid;
     if (side == KERNEL_FAULT) {
@@ -465,9 +450,9 @@ const char *kernel_words(const struct trace_image *image, enum kernel_side side,
     }
     if (side == KERNEL_LEVEL) {
         const struct trace_level *l = &image->levels[index];
-        buffer_printf(text, "%s", human_size(n, level_resident(l)));
-        buffer_printf(text, " (anonymous %llu, files %llu, shared %llu, swapped %llu bytes)",
-                      (ull)l->anonymous, (ull)l->file, (ull)l->shared, (ull)l->swapped);
+        buffer_printf(text, "%s (anonymous %llu, files %llu, shared %llu, swapped %llu bytes)",
+                      SIZE(level_resident(l)), (ull)l->anonymous, (ull)l->file, (ull)l->shared,
+                      (ull)l->swapped);
         return "resident";
     }
     const struct trace_moment *m = &image->moments[index];
@@ -478,7 +463,7 @@ const char *kernel_words(const struct trace_image *image, enum kernel_side side,
     if (m->kind != MLW_KERNEL_ARENA && m->value[0])
         buffer_printf(text, "%lld pages%s", (long long)m->value[0], m->value[1] ? ", " : "");
     if (m->kind != MLW_KERNEL_ARENA && m->value[1])
-        buffer_printf(text, "waited %s", human_duration(n, (uint64_t)m->value[1]));
+        buffer_printf(text, "waited %s", TIME((uint64_t)m->value[1]));
     return moment_name(m);
 }
 

@@ -58,18 +58,16 @@ static void print_command(struct buffer *b, const struct trace_image *image, siz
 static void print_top(const struct run *r, const char *path)
 {
     const struct trace_info *info = r->info;
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     uint64_t events = 0;
     for (size_t i = 0; i < r->count; i++)
         events += r->summaries[i].row.events;
-    buffer_printf(&b, "%s: %s %s", path, human_count(n, events), plural(events, "call", "calls"));
-    buffer_printf(&b, " in %zu process%s", r->count, r->count == 1 ? "" : "es");
-    buffer_printf(&b, "; %s", human_size(n, info->file_bytes));
+    buffer_printf(&b, "%s: %s %s in %zu process%s; %s", path, COUNT(events),
+                  plural(events, "call", "calls"), r->count, r->count == 1 ? "" : "es",
+                  SIZE(info->file_bytes));
     if (events && !selection_filters(r->selection) && r->count == info->image_count)
         buffer_printf(&b, ", %.2f bytes a call", (double)info->file_bytes / (double)events);
     page_wrap(r->page, &b, 2);
-    buffer_clear(&b);
     if (info->start_realtime_ns) {
         time_t seconds = (time_t)(info->start_realtime_ns / 1000000000u);
         struct tm tm;
@@ -81,13 +79,11 @@ static void print_top(const struct run *r, const char *path)
     }
     buffer_printf(&b, "%sreported by mallow %s", b.size_bytes ? "; " : "", MALLOW_VERSION);
     page_wrap(r->page, &b, 2);
-    buffer_clear(&b);
     const char *text = buffer_text(&r->warnings.text);
     for (size_t i = 0; i < r->warnings.count; i++, text += strlen(text) + 1) {
         buffer_printf(&b, "%s ", r->page->unicode ? "\u26a0" : "!");
         buffer_append_text(&b, text);
         page_wrap(r->page, &b, 2);
-        buffer_clear(&b);
     }
     buffer_release(&b);
 }
@@ -95,25 +91,24 @@ static void print_top(const struct run *r, const char *path)
 static void print_filter(const struct run *r)
 {
     const struct report_options *o = r->o;
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     if (!selection_filters(r->selection))
         return;
     buffer_append_text(&b, "only:");
     if (o->select.from_ns || o->select.to_ns) {
-        buffer_printf(&b, " time %s..", human_duration(n, o->select.from_ns));
+        buffer_printf(&b, " time %s..", TIME(o->select.from_ns));
         if (o->select.to_ns)
-            buffer_append_text(&b, human_duration(n, o->select.to_ns - 1));
+            buffer_append_text(&b, TIME(o->select.to_ns - 1));
         if (o->select.only_new)
             buffer_append_text(&b, " (new blocks)");
     }
     if (o->select.min_bytes || o->select.below_bytes) {
-        buffer_printf(&b, " sizes %s..", human_size(n, o->select.min_bytes));
+        buffer_printf(&b, " sizes %s..", SIZE(o->select.min_bytes));
         if (o->select.below_bytes)
-            buffer_append_text(&b, human_size(n, o->select.below_bytes - 1));
+            buffer_append_text(&b, SIZE(o->select.below_bytes - 1));
     }
     if (o->select.min_lifetime_ns)
-        buffer_printf(&b, " lifetimes from %s on", human_duration(n, o->select.min_lifetime_ns));
+        buffer_printf(&b, " lifetimes from %s on", TIME(o->select.min_lifetime_ns));
     if (o->select.thread)
         buffer_printf(&b, " thread %s", o->select.thread);
     if (o->select.function)
@@ -123,7 +118,6 @@ static void print_filter(const struct run *r)
     if (o->select.source)
         buffer_printf(&b, " source file %s", o->select.source);
     page_wrap(r->page, &b, 2);
-    buffer_release(&b);
 }
 
 static int by_peak(const void *a, const void *b)
@@ -161,7 +155,6 @@ static void print_processes(const struct run *r)
     table_titles(&b, &table);
     buffer_append_text(&b, "  end        command");
     page_line(r->page, &b);
-    buffer_clear(&b);
     qsort(r->summaries, r->count, sizeof *r->summaries, by_peak);
     for (size_t i = 0; i < r->count; i++) {
         const struct summary *s = &r->summaries[i];
@@ -179,7 +172,6 @@ static void print_processes(const struct run *r)
         page_left(&b, buffer_text(&end), 11);
         print_command(&b, image, 160, true);
         page_line(r->page, &b);
-        buffer_clear(&b);
         buffer_release(&end);
     }
     if (shown > limit)
@@ -212,22 +204,18 @@ static void print_totals(const struct run *r)
     const struct trace_image *image = model_image(m);
     uint64_t length = image->end_ns > image->start_ns ? image->end_ns - image->start_ns : 0;
     uint64_t peak_ns = t->peak_time_ns > image->start_ns ? t->peak_time_ns - image->start_ns : 0;
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
 
     print_command(&b, image, 400, false);
     page_heading(r->page, "%s", buffer_text(&b));
     buffer_clear(&b);
-    buffer_printf(&b, "pid %u, ", image->pid);
-    buffer_printf(&b, "%s thread%s, ",
-                  human_count(n, image->thread_count ? image->thread_count : 1),
-                  image->thread_count > 1 ? "s" : "");
-    buffer_printf(&b, "ran %s, ", human_duration(n, length));
+    buffer_printf(&b, "pid %u, %s thread%s, ran %s, ", image->pid,
+                  COUNT(image->thread_count ? image->thread_count : 1),
+                  image->thread_count > 1 ? "s" : "", TIME(length));
     describe_end(image, &b);
     if (image->allocator && *image->allocator)
         buffer_printf(&b, "; %s", image->allocator);
     page_wrap(r->page, &b, 11);
-    buffer_clear(&b);
 
     fputc('\n', r->page->out);
     if (!has_anything(t)) {
@@ -235,43 +223,35 @@ static void print_totals(const struct run *r)
                                    ? "No call passes the filters."
                                    : "No allocation call of it was recorded.");
         page_wrap(r->page, &b, 2);
-        buffer_release(&b);
         return;
     }
-    buffer_printf(&b, "Peak       %s live", human_size(n, t->peak_bytes));
-    buffer_printf(&b, " in %s block%s", human_count(n, t->peak_blocks),
-                  t->peak_blocks == 1 ? "" : "s");
+    buffer_printf(&b, "Peak       %s live in %s block%s", SIZE(t->peak_bytes),
+                  COUNT(t->peak_blocks), t->peak_blocks == 1 ? "" : "s");
     if (t->peak_bytes) {
-        buffer_printf(&b, ", %s after the start", human_duration(n, peak_ns));
+        buffer_printf(&b, ", %s after the start", TIME(peak_ns));
         if (length)
             buffer_printf(&b, " (%.0f %% of the run)", 100.0 * (double)peak_ns / (double)length);
     }
     page_wrap(r->page, &b, 11);
-    buffer_clear(&b);
-    buffer_printf(&b, "%-10s %s still live",
-                  image->end_how == MLW_END_UNKNOWN ? "So far" : "At the end",
-                  human_size(n, t->live_bytes));
-    buffer_printf(&b, " in %s block%s", human_count(n, t->live_blocks),
-                  t->live_blocks == 1 ? "" : "s");
+    buffer_printf(&b, "%-10s %s still live in %s block%s",
+                  image->end_how == MLW_END_UNKNOWN ? "So far" : "At the end", SIZE(t->live_bytes),
+                  COUNT(t->live_blocks), t->live_blocks == 1 ? "" : "s");
     page_wrap(r->page, &b, 11);
-    buffer_clear(&b);
-    buffer_printf(&b, "Allocated  %s", human_size(n, t->requested_bytes));
-    buffer_printf(&b, " by %s call%s", human_count(n, t->allocations),
+    buffer_printf(&b, "Allocated  %s by %s call%s", SIZE(t->requested_bytes), COUNT(t->allocations),
                   t->allocations == 1 ? "" : "s");
     if (t->allocations)
-        buffer_printf(&b, ", %s on average", human_size(n, t->requested_bytes / t->allocations));
+        buffer_printf(&b, ", %s on average", SIZE(t->requested_bytes / t->allocations));
     const uint64_t part = part_ns(r->o, image);
     if (part)
         buffer_printf(&b, ", %s a second",
-                      human_count(n, (uint64_t)((double)t->allocations * 1e9 / (double)part)));
+                      COUNT((uint64_t)((double)t->allocations * 1e9 / (double)part)));
     if (t->allocations)
         buffer_printf(&b, "; %.1f %% temporary",
                       100.0 * (double)t->temporary / (double)t->allocations);
     page_wrap(r->page, &b, 11);
-    buffer_clear(&b);
     if (t->carried_blocks) {
-        buffer_printf(&b, "Inherited  %s", human_size(n, t->carried_bytes));
-        buffer_printf(&b, " in %s %s live at its start", human_count(n, t->carried_blocks),
+        buffer_printf(&b, "Inherited  %s in %s %s live at its start", SIZE(t->carried_bytes),
+                      COUNT(t->carried_blocks),
                       plural(t->carried_blocks, "block was", "blocks were"));
         page_wrap(r->page, &b, 11);
     }
@@ -301,15 +281,12 @@ static int print_trees(const struct run *r, struct suppressions *suppressions, s
                 tree_print(r->page, m, r->names, o, &sites, BY_END, top, hide, titles[BY_END], err);
     }
     if (!status && suppressions && (!o->by_given || o->by == BY_END)) {
-        char n[HUMAN_TEXT_BYTES];
         struct buffer b = {0};
         size_t unused = suppressions_unused(suppressions);
-        buffer_printf(&b, "   suppressed: %s", human_size(n, known.bytes));
-        buffer_printf(&b, " in %s %s", human_count(n, known.blocks),
-                      plural(known.blocks, "block", "blocks"));
-        buffer_printf(&b, "; %zu of %zu suppressions matched nothing", unused, suppressions->count);
+        buffer_printf(&b, "   suppressed: %s in %s %s; %zu of %zu suppressions matched nothing",
+                      SIZE(known.bytes), COUNT(known.blocks),
+                      plural(known.blocks, "block", "blocks"), unused, suppressions->count);
         page_wrap(r->page, &b, 11);
-        buffer_release(&b);
     }
     known_release(&known);
     if (!status && !o->by_given) {

@@ -52,7 +52,6 @@ static void plot_timeline(const struct page *p, const struct model *m, const uin
         buffer_printf(&b, ", %s resident (%u samples)", p->unicode ? "\u2812" : "-",
                       image->resident_count);
     page_line(p, &b);
-    buffer_release(&b);
     page_plot(p, &(struct page_plot){.area = cells,
                                      .line = sampled ? resident : NULL,
                                      .n = n,
@@ -91,7 +90,6 @@ void section_timeline(const struct page *p, const struct model *m)
     struct page wide = *p;
     wide.columns = 0;
     page_line(&wide, &b);
-    buffer_release(&b);
 }
 
 void section_marks(const struct page *p, const struct trace_image *image,
@@ -99,7 +97,6 @@ void section_marks(const struct page *p, const struct trace_image *image,
 {
     const uint64_t limit = o->top ? o->top : 12;
     uint64_t shown = 0, more = 0;
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     for (uint32_t i = 0; i < image->note_count; i++) {
         const struct trace_event_note *note = &image->event_notes[i];
@@ -113,17 +110,16 @@ void section_marks(const struct page *p, const struct trace_image *image,
         if (!shown++)
             page_heading(p, "Marks, after the start (--time START..END takes their names)");
         const uint64_t at = note->time_ns > image->start_ns ? note->time_ns - image->start_ns : 0;
-        page_right(&b, human_duration(n, at), 13);
+        page_right(&b, TIME(at), 13);
         buffer_append_text(&b, "  ");
         if (note->control)
             buffer_printf(&b, "[%s]", mark_control(note));
         else
             buffer_append_text(&b, note->label ? note->label : "");
         page_line(p, &b);
-        buffer_clear(&b);
     }
     if (more) {
-        buffer_printf(&b, "               and %s more (-n shows more)", human_count(n, more));
+        buffer_printf(&b, "               and %s more (-n shows more)", COUNT(more));
         page_line(p, &b);
     }
     buffer_release(&b);
@@ -133,14 +129,12 @@ void section_resident(const struct page *p, const struct model *m)
 {
     struct resident_view v;
     const struct trace_image *image = model_image(m);
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     resident_at_peak(m, &v);
     if (v.sampled) {
-        buffer_printf(&b, "Resident   %s at most", human_size(n, v.largest_bytes));
+        buffer_printf(&b, "Resident   %s at most", SIZE(v.largest_bytes));
         if (v.largest_time_ns >= image->start_ns)
-            buffer_printf(&b, ", %s after the start",
-                          human_duration(n, v.largest_time_ns - image->start_ns));
+            buffer_printf(&b, ", %s after the start", TIME(v.largest_time_ns - image->start_ns));
         buffer_append_text(&b, " (with the recorder's own memory)");
         uint64_t hugetlb = 0, forked = 0;
         for (uint32_t i = 0; i < image->split_count; i++) {
@@ -150,12 +144,11 @@ void section_resident(const struct page *p, const struct model *m)
         }
         if (forked)
             buffer_printf(&b, ", up to %s of it shared with other processes since a fork",
-                          human_size(n, forked));
+                          SIZE(forked));
         if (hugetlb)
             buffer_printf(&b, ", and up to %s in HugetlbPages, which the kernel counts apart",
-                          human_size(n, hugetlb));
+                          SIZE(hugetlb));
         page_wrap(p, &b, 16);
-        buffer_clear(&b);
     }
     buffer_release(&b);
 }
@@ -163,9 +156,8 @@ void section_resident(const struct page *p, const struct model *m)
 static void calls(const struct page *p, const struct model *m)
 {
     const struct model_totals *t = model_totals(m);
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
-    page_heading(p, "Calls: %s", human_count(n, t->events));
+    page_heading(p, "Calls: %s", COUNT(t->events));
     bool done[MLW_OP_COUNT] = {false};
     for (;;) { /* the most frequent first; there are only twenty */
         unsigned best = 0;
@@ -175,30 +167,27 @@ static void calls(const struct page *p, const struct model *m)
         if (!best)
             break;
         done[best] = true;
-        page_right(&b, human_count(n, t->calls[best]), 14);
+        page_right(&b, COUNT(t->calls[best]), 14);
         buffer_append_char(&b, ' ');
         page_percent(&b, t->calls[best], t->events);
         buffer_printf(&b, "  %s", mlw_op_name(best));
         if (t->failed[best])
-            buffer_printf(&b, ", %s failed", human_count(n, t->failed[best]));
+            buffer_printf(&b, ", %s failed", COUNT(t->failed[best]));
         if (best == MLW_OP_FREE && t->null_frees)
-            buffer_printf(&b, ", %s of NULL", human_count(n, t->null_frees));
+            buffer_printf(&b, ", %s of NULL", COUNT(t->null_frees));
         page_line(p, &b);
-        buffer_clear(&b);
     }
     if (t->unknown_frees + t->before_frees) {
-        page_right(&b, human_count(n, t->unknown_frees + t->before_frees), 14);
+        page_right(&b, COUNT(t->unknown_frees + t->before_frees), 14);
         buffer_append_text(&b, "          releases of blocks from before the recording");
         page_line(p, &b);
-        buffer_clear(&b);
     }
     if (t->cross_thread_frees) {
-        page_right(&b, human_count(n, t->cross_thread_frees), 14);
+        page_right(&b, COUNT(t->cross_thread_frees), 14);
         buffer_append_char(&b, ' ');
         page_percent(&b, t->cross_thread_frees, t->releases);
         buffer_append_text(&b, "  of the releases were by another thread than the allocation");
         page_line(p, &b);
-        buffer_clear(&b);
     }
     buffer_release(&b);
 }
@@ -212,7 +201,6 @@ static void histogram(const struct page *p, const char *title, const char *first
                       const struct bucket *buckets, size_t n)
 {
     uint64_t count = 0, bytes = 0, most = 0;
-    char text[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     for (size_t i = 0; i < n; i++) {
         count += buckets[i].sums.count;
@@ -224,7 +212,6 @@ static void histogram(const struct page *p, const char *title, const char *first
     page_heading(p, "%s", title);
     buffer_printf(&b, "%22s  %*s %12s         %12s", "", p->numbers ? 0 : 20, "", first, "bytes");
     page_line(p, &b);
-    buffer_clear(&b);
     for (size_t i = 0; i < n; i++) {
         if (!buckets[i].sums.count)
             continue;
@@ -232,15 +219,14 @@ static void histogram(const struct page *p, const char *title, const char *first
         buffer_append_text(&b, "  ");
         page_bar(p, &b, buckets[i].sums.count, most, 20);
         buffer_append_char(&b, ' ');
-        page_right(&b, human_count(text, buckets[i].sums.count), 12);
+        page_right(&b, COUNT(buckets[i].sums.count), 12);
         buffer_append_char(&b, ' ');
         page_percent(&b, buckets[i].sums.count, count);
         buffer_append_char(&b, ' ');
-        page_right(&b, human_size(text, buckets[i].sums.bytes), 12);
+        page_right(&b, SIZE(buckets[i].sums.bytes), 12);
         buffer_append_char(&b, ' ');
         page_percent(&b, buckets[i].sums.bytes, bytes);
         page_line(p, &b);
-        buffer_clear(&b);
     }
     buffer_release(&b);
 }
@@ -267,27 +253,25 @@ static void threshold(const struct page *p, const struct model *m)
 {
     const struct threshold *t = model_threshold(m);
     const struct trace_image *image = model_image(m);
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     if (t->doubt ? t->doubt != THRESHOLD_CONTRADICTED : t->count == 1 && !t->fixed)
         return;
     buffer_append_text(&b, "        a mapping of its own: ");
     if (t->doubt) {
         buffer_printf(&b, "from a size on that the program set, since a block of %s had one",
-                      human_size(n, t->contradiction_bytes));
+                      SIZE(t->contradiction_bytes));
     } else {
-        buffer_printf(&b, "from %s on", human_size(n, t->steps[t->count - 1].bytes));
+        buffer_printf(&b, "from %s on", SIZE(t->steps[t->count - 1].bytes));
         if (t->fixed)
             buffer_append_text(&b, ", fixed by the environment");
         else
-            buffer_printf(&b, ", raised by frees from %s", human_size(n, t->steps[0].bytes));
+            buffer_printf(&b, ", raised by frees from %s", SIZE(t->steps[0].bytes));
         if (t->count > 1)
             buffer_printf(&b, " in %zu step%s, the last %s after the start", t->count - 1,
                           t->count == 2 ? "" : "s",
-                          human_duration(n, t->steps[t->count - 1].time_ns - image->start_ns));
+                          TIME(t->steps[t->count - 1].time_ns - image->start_ns));
     }
     page_wrap(p, &b, 10);
-    buffer_release(&b);
 }
 
 static void sizes(const struct page *p, const struct model *m)
@@ -316,7 +300,6 @@ static void sizes(const struct page *p, const struct model *m)
 
     struct buffer b = {0};
     bool done[MODEL_EXACT_SIZES + 1] = {false};
-    char n[HUMAN_TEXT_BYTES];
     uint64_t all = model_totals(m)->allocations;
     for (unsigned shown = 0; shown < 6; shown++) {
         unsigned best = 0;
@@ -326,8 +309,7 @@ static void sizes(const struct page *p, const struct model *m)
         if (!best || counts[best].count * 50 < all)
             break;
         done[best] = true;
-        buffer_printf(&b, "%s%s (%.0f %%)",
-                      shown ? ", " : "        most often: ", human_size(n, best),
+        buffer_printf(&b, "%s%s (%.0f %%)", shown ? ", " : "        most often: ", SIZE(best),
                       100.0 * (double)counts[best].count / (double)all);
     }
     if (b.size_bytes)
@@ -341,7 +323,6 @@ static void lifetimes(const struct page *p, const struct model *m)
     const struct model_count *counts = model_lifetimes(m);
     struct bucket buckets[MODEL_LIFETIMES + 1];
     for (unsigned c = 0; c <= MODEL_LIFETIMES; c++) {
-        char n[HUMAN_TEXT_BYTES];
         buckets[c].sums = counts[c];
         if (c == MODEL_LIFETIMES)
             snprintf(buckets[c].label, sizeof buckets[c].label, "never freed");
@@ -349,7 +330,7 @@ static void lifetimes(const struct page *p, const struct model *m)
             snprintf(buckets[c].label, sizeof buckets[c].label, "longer");
         else
             snprintf(buckets[c].label, sizeof buckets[c].label, "under %s",
-                     human_duration(n, model_lifetime_min_ns(c + 1)));
+                     TIME(model_lifetime_min_ns(c + 1)));
     }
     histogram(p, "How long blocks lived", "blocks", buckets, MODEL_LIFETIMES + 1);
 }
@@ -378,19 +359,16 @@ static void threads(const struct page *p, const struct model *m)
     buffer_append_text(&b, "  name");
     page_line(p, &b);
     for (uint32_t i = 0; i < count && i < 10; i++) {
-        buffer_clear(&b);
         table_cells(&b, &table, &rows[i]);
         buffer_printf(&b, "  %s", rows[i].name);
         page_line(p, &b);
     }
     if (count > 10)
         text_printf(p->out, "          and %u more\n", count - 10);
-    buffer_clear(&b);
     buffer_append_text(&b,
                        "          of others: blocks of other threads that it released; by others: "
                        "its blocks that others released");
     page_wrap(p, &b, 10);
-    buffer_release(&b);
     free(rows);
 }
 
@@ -412,18 +390,14 @@ void section_print_site(const struct page *p, struct buffer *b, const struct nam
 static void reallocs(const struct page *p, const struct model *m, struct names *names)
 {
     const struct model_reallocs *r = model_reallocs(m);
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     if (!r->resized)
         return;
-    page_heading(p, "Blocks resized: %s time%s", human_count(n, r->resized),
-                 r->resized == 1 ? "" : "s");
-    buffer_printf(&b, "   %s grew", human_count(n, r->grown));
-    buffer_printf(&b, ", %s shrank", human_count(n, r->shrunk));
-    buffer_printf(&b, "; %s were kept over the calls (copied, where the block moved)",
-                  human_size(n, r->kept_bytes));
+    page_heading(p, "Blocks resized: %s time%s", COUNT(r->resized), r->resized == 1 ? "" : "s");
+    buffer_printf(
+        &b, "   %s grew, %s shrank; %s were kept over the calls (copied, where the block moved)",
+        COUNT(r->grown), COUNT(r->shrunk), SIZE(r->kept_bytes));
     page_wrap(p, &b, 6);
-    buffer_clear(&b);
     for (unsigned i = 0; i < MODEL_CHAINS && r->longest[i].resizes; i++) {
         const struct model_chain *c = &r->longest[i];
         const uint32_t frame = section_site(names, c->stack);
@@ -432,11 +406,10 @@ static void reallocs(const struct page *p, const struct model *m, struct names *
             said |= section_site(names, r->longest[k].stack) == frame;
         if (c->resizes < 3 || said)
             continue;
-        buffer_printf(&b, "   up to %s times one block", human_count(n, c->resizes));
-        buffer_printf(&b, ", to %s: ", human_size(n, c->last_bytes));
+        buffer_printf(&b, "   up to %s times one block, to %s: ", COUNT(c->resizes),
+                      SIZE(c->last_bytes));
         section_print_site(p, &b, names, frame);
         page_wrap(p, &b, 6);
-        buffer_clear(&b);
     }
     buffer_release(&b);
 }
@@ -447,19 +420,16 @@ static void failures(const struct page *p, const struct model *m, struct names *
     const struct model_failure *f = model_failures(m, &count);
     const struct trace_image *image = model_image(m);
     uint64_t all = model_totals(m)->failed_calls;
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     if (!all)
         return;
-    page_heading(p, "Calls that failed: %s", human_count(n, all));
+    page_heading(p, "Calls that failed: %s", COUNT(all));
     for (size_t i = 0; i < count && i < 8; i++) {
-        buffer_printf(&b, "   %s of %s", mlw_op_name(f[i].op), human_size(n, f[i].size_bytes));
+        buffer_printf(&b, "   %s of %s", mlw_op_name(f[i].op), SIZE(f[i].size_bytes));
         if (f[i].time_ns >= image->start_ns)
-            buffer_printf(
-                &b, ", %s after the start: ", human_duration(n, f[i].time_ns - image->start_ns));
+            buffer_printf(&b, ", %s after the start: ", TIME(f[i].time_ns - image->start_ns));
         section_print_site(p, &b, names, section_site(names, f[i].stack));
         page_line(p, &b);
-        buffer_clear(&b);
     }
     if (all > 8)
         text_printf(p->out, "   and %llu more\n", (unsigned long long)(all - 8));
@@ -510,33 +480,28 @@ void section_mapped(const struct page *p, const struct model *m, struct names *n
 {
     const struct mapped *mapped = model_mapped(m);
     const struct trace_image *image = model_image(m);
-    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     size_t count = 0;
     if (!mapped)
         return;
-    page_heading(p, "Mapped by the program itself: %s at most",
-                 human_size(n, mapped_peak_bytes(mapped)));
+    page_heading(p, "Mapped by the program itself: %s at most", SIZE(mapped_peak_bytes(mapped)));
     buffer_append_text(&b, "   anonymous address space");
     if (mapped_peak_time_ns(mapped) >= image->start_ns)
         buffer_printf(&b, ", most %s after the start",
-                      human_duration(n, mapped_peak_time_ns(mapped) - image->start_ns));
+                      TIME(mapped_peak_time_ns(mapped) - image->start_ns));
     buffer_printf(&b, "; %s at the end; resident as far as it was touched",
-                  human_size(n, mapped_live_bytes(mapped)));
+                  SIZE(mapped_live_bytes(mapped)));
     page_wrap(p, &b, 6);
-    buffer_clear(&b);
     struct mapping_site *sites = mapping_sites(m, names, &count);
     if (!sites)
         text_printf(p->out, "                (out of memory: the call sites are missing)\n");
     for (size_t i = 0; i < count && i < 8; i++) {
         const struct mapped_stack *s = &sites[i].sums;
-        page_right(&b, human_size(n, s->peak_bytes), 14);
-        buffer_printf(&b, "  end %s", human_size(n, s->live_bytes));
-        buffer_printf(&b, "; %s", human_size(n, s->bytes));
-        buffer_printf(&b, " in %s call%s: ", human_count(n, s->calls), s->calls == 1 ? "" : "s");
+        page_right(&b, SIZE(s->peak_bytes), 14);
+        buffer_printf(&b, "  end %s; %s in %s call%s: ", SIZE(s->live_bytes), SIZE(s->bytes),
+                      COUNT(s->calls), s->calls == 1 ? "" : "s");
         section_print_site(p, &b, names, sites[i].frame);
         page_wrap(p, &b, 16);
-        buffer_clear(&b);
     }
     if (count > 8)
         text_printf(p->out, "                and %zu more\n", count - 8);
@@ -565,6 +530,5 @@ void section_problems(const struct page *p, struct symbols *symbols)
         struct buffer b = {0};
         buffer_printf(&b, "   %s", text[i]);
         page_wrap(p, &b, 6);
-        buffer_release(&b);
     }
 }

@@ -25,12 +25,11 @@ struct tree {
 
 static void amount(struct buffer *b, enum metric by, const struct figures *f)
 {
-    char n[HUMAN_TEXT_BYTES];
     uint64_t v = figures_metric(f, by);
     if (by == BY_TEMPORARY || by == BY_CALLS)
-        buffer_append_text(b, human_count(n, v));
+        buffer_append_text(b, COUNT(v));
     else
-        buffer_append_text(b, human_size(n, v));
+        buffer_append_text(b, SIZE(v));
 }
 
 static void print_frame(const struct tree *t, const char *prefix, const char *before,
@@ -46,7 +45,6 @@ static void print_frame(const struct tree *t, const char *prefix, const char *be
         page_frame(t->page, &line, names_frame(t->names, frame),
                    t->page->columns > used ? t->page->columns - used : 0);
     page_line(t->page, &line);
-    buffer_release(&line);
 }
 
 #define CHAIN_SHARE 1000 /* less than this beside one caller does not make it a branch */
@@ -60,8 +58,8 @@ struct held {
 static void print_held(const struct tree *t, const char *prefix, struct held *h)
 {
     if (h->times > 1) {
-        char n[HUMAN_TEXT_BYTES], before[HUMAN_TEXT_BYTES + 8];
-        snprintf(before, sizeof before, "%s times ", human_count(n, h->times));
+        char before[HUMAN_TEXT_BYTES + 8];
+        snprintf(before, sizeof before, "%s times ", COUNT(h->times));
         print_frame(t, prefix, before, h->frame);
     } else if (h->times) {
         print_frame(t, prefix, "", h->frame);
@@ -76,7 +74,6 @@ static void print_deeper(const struct tree *t, const char *prefix)
     buffer_append_text(&line, prefix);
     buffer_append_text(&line, t->page->unicode ? "\u2026" : "...");
     page_line(t->page, &line);
-    buffer_release(&line);
 }
 
 static int callers(const struct tree *t, const char *prefix, struct group_cursor *cursors,
@@ -128,7 +125,6 @@ static int branches(const struct tree *t, const char *prefix, struct group_curso
         buffer_printf(&line, "  from %ld %s%s", n - shown, shown ? "other " : "",
                       n - shown == 1 ? "caller" : "callers");
         page_line(t->page, &line);
-        buffer_release(&line);
     }
     return status;
 }
@@ -252,7 +248,6 @@ static void via(const struct tree *t, const struct group_cursor *cursors, size_t
 
 static void site_figures(const struct tree *t, const struct group *g, unsigned number)
 {
-    char n[HUMAN_TEXT_BYTES];
     const struct figures *f = &g->figures;
     struct buffer b = {0};
     buffer_printf(&b, "%2u ", number);
@@ -264,21 +259,18 @@ static void site_figures(const struct tree *t, const struct group *g, unsigned n
     page_percent(&b, figures_metric(f, t->by), t->whole);
     buffer_append_text(&b, "  ");
     if (t->by == BY_PEAK)
-        buffer_printf(&b, "in %s block%s; ", human_count(n, f->peak_blocks),
-                      f->peak_blocks == 1 ? "" : "s");
+        buffer_printf(&b, "in %s block%s; ", COUNT(f->peak_blocks), f->peak_blocks == 1 ? "" : "s");
     else
-        buffer_printf(&b, "peak %s; ", human_size(n, f->peak_bytes));
+        buffer_printf(&b, "peak %s; ", SIZE(f->peak_bytes));
     if (t->by == BY_END)
-        buffer_printf(&b, "in %s block%s; ", human_count(n, f->end_blocks),
-                      f->end_blocks == 1 ? "" : "s");
+        buffer_printf(&b, "in %s block%s; ", COUNT(f->end_blocks), f->end_blocks == 1 ? "" : "s");
     else
-        buffer_printf(&b, "end %s; ", human_size(n, f->end_bytes));
-    buffer_printf(&b, "allocated %s", human_size(n, f->allocated_bytes));
-    buffer_printf(&b, " in %s call%s", human_count(n, f->calls), f->calls == 1 ? "" : "s");
+        buffer_printf(&b, "end %s; ", SIZE(f->end_bytes));
+    buffer_printf(&b, "allocated %s in %s call%s", SIZE(f->allocated_bytes), COUNT(f->calls),
+                  f->calls == 1 ? "" : "s");
     if (f->temporary && f->calls)
         buffer_printf(&b, ", %.0f %% temporary", 100.0 * (double)f->temporary / (double)f->calls);
     page_wrap(t->page, &b, 24);
-    buffer_release(&b);
 }
 
 /* The sites without those that are known: cursors at call sites, grouped; the whole of the metric.
@@ -365,7 +357,6 @@ static int print_site(const struct tree *t, const struct group *g, unsigned numb
         page_frame(p, &line, names_frame(t->names, g->frame), p->columns > 3 ? p->columns - 3 : 0);
     via(t, cursors, g->count, text_columns(buffer_text(&line)), &line);
     page_line(p, &line);
-    buffer_release(&line);
     return g->frame == NO_FRAME ? 0 : callers(t, "     ", cursors, g->count, 1);
 }
 

@@ -30,27 +30,25 @@ static void name(struct warnings *w, const struct trace_image *image, bool named
 
 void warn_about_file(struct warnings *w, const struct trace_info *info)
 {
-    char n[HUMAN_TEXT_BYTES];
     if (info->torn) {
         buffer_append_text(&w->text, "the file is damaged: its end is missing, and perhaps more");
         finish(w);
     }
     if (info->damaged_bytes) {
         buffer_printf(&w->text, "the file is damaged: %s of it could not be read and were skipped",
-                      human_size(n, info->damaged_bytes));
+                      SIZE(info->damaged_bytes));
         finish(w);
     }
     if (info->damaged_runs) {
         buffer_printf(&w->text,
                       "the file is damaged: %s block%s of events failed the checksum; their "
                       "events count as lost",
-                      human_count(n, info->damaged_runs), info->damaged_runs == 1 ? "" : "s");
+                      COUNT(info->damaged_runs), info->damaged_runs == 1 ? "" : "s");
         finish(w);
     }
     if (info->lost_kernel_events) {
         buffer_printf(&w->text, "%s event%s of the kernel %s lost; its figures are too low",
-                      human_count(n, info->lost_kernel_events),
-                      info->lost_kernel_events == 1 ? "" : "s",
+                      COUNT(info->lost_kernel_events), info->lost_kernel_events == 1 ? "" : "s",
                       info->lost_kernel_events == 1 ? "was" : "were");
         finish(w);
     }
@@ -81,13 +79,12 @@ void describe_end(const struct trace_image *image, struct buffer *b)
 
 void warn_about_image(struct warnings *w, const struct trace_image *image, bool named)
 {
-    char n[HUMAN_TEXT_BYTES];
     if (image->lost_calls) {
         name(w, image, named);
         buffer_printf(&w->text,
                       "%s call%s could not be recorded; live, peak and end may be too high or too "
                       "low by what they did",
-                      human_count(n, image->lost_calls), image->lost_calls == 1 ? "" : "s");
+                      COUNT(image->lost_calls), image->lost_calls == 1 ? "" : "s");
         finish(w);
     }
     const bool killed = image->end_how == MLW_END_KILLED ||
@@ -112,9 +109,9 @@ void warn_about_image(struct warnings *w, const struct trace_image *image, bool 
         buffer_append_text(&w->text, "it ran before it was attached to and recorded");
         if (image->before_bytes != UINT64_MAX)
             buffer_printf(&w->text, ": %s of its allocator's memory were in use then",
-                          human_size(n, image->before_bytes));
+                          SIZE(image->before_bytes));
         if (image->before_blocks != UINT64_MAX)
-            buffer_printf(&w->text, ", in %s %s", human_count(n, image->before_blocks),
+            buffer_printf(&w->text, ", in %s %s", COUNT(image->before_blocks),
                           plural(image->before_blocks, "block", "blocks"));
         buffer_append_text(&w->text, "; these blocks are not among those shown");
         finish(w);
@@ -144,17 +141,16 @@ void warn_about_image(struct warnings *w, const struct trace_image *image, bool 
         paused += image->end_ns - since;
     if (times) {
         name(w, image, named);
-        buffer_printf(&w->text, "recording was paused %s time%s", human_count(n, times),
-                      times == 1 ? "" : "s");
-        buffer_printf(&w->text, ", %s in all: allocations and frees of that time are missing",
-                      human_duration(n, paused));
+        buffer_printf(&w->text,
+                      "recording was paused %s time%s, %s in all: allocations and frees of that "
+                      "time are missing",
+                      COUNT(times), times == 1 ? "" : "s", TIME(paused));
         finish(w);
     }
 }
 
 void warn_about_model(struct warnings *w, const struct model *m, const uint8_t *cut, bool named)
 {
-    char n[HUMAN_TEXT_BYTES];
     const struct model_totals *t = model_totals(m);
     const struct model_stacks stacks = model_stacks(m);
     const struct trace_image *image = model_image(m);
@@ -163,9 +159,9 @@ void warn_about_model(struct warnings *w, const struct model *m, const uint8_t *
         cut_calls += cut[i] ? model_stack_of(stacks, i)->calls : 0;
     if (cut_calls) {
         name(w, image, named);
-        buffer_printf(&w->text, "the stack%s of %s allocation%s", cut_calls == 1 ? "" : "s",
-                      human_count(n, cut_calls), cut_calls == 1 ? "" : "s");
-        buffer_printf(&w->text, " (%.1f %%) could not be unwound to the end",
+        buffer_printf(&w->text,
+                      "the stack%s of %s allocation%s (%.1f %%) could not be unwound to the end",
+                      cut_calls == 1 ? "" : "s", COUNT(cut_calls), cut_calls == 1 ? "" : "s",
                       100.0 * (double)cut_calls / (double)t->allocations);
         finish(w);
     }
@@ -175,14 +171,13 @@ void warn_about_model(struct warnings *w, const struct model *m, const uint8_t *
                       "%s block%s freed unseen, as the address was given out again; live "
                       "until then. Others may have been, whose address was not: blocks that "
                       "are live at the end are no certain leaks",
-                      human_count(n, t->inferred_frees),
-                      t->inferred_frees == 1 ? " was" : "s were");
+                      COUNT(t->inferred_frees), t->inferred_frees == 1 ? " was" : "s were");
         finish(w);
     }
     if (t->resets) {
         name(w, image, named);
         buffer_printf(&w->text, "the program reset the recording %s time%s; figures begin there",
-                      human_count(n, t->resets), t->resets == 1 ? "" : "s");
+                      COUNT(t->resets), t->resets == 1 ? "" : "s");
         finish(w);
     }
 }

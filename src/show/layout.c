@@ -56,7 +56,7 @@ void page_printed(const struct page *p, const char *text, size_t bytes)
     fwrite(text, 1, bytes, p->out);
 }
 
-void page_line(const struct page *p, const struct buffer *b)
+void page_line(const struct page *p, struct buffer *b)
 {
     const char *text = buffer_text(b);
     const size_t end = length_of(b);
@@ -74,9 +74,10 @@ void page_line(const struct page *p, const struct buffer *b)
         i += n;
     }
     putc('\n', p->out);
+    buffer_release(b);
 }
 
-void page_wrap(const struct page *p, const struct buffer *b, unsigned indent)
+void page_wrap(const struct page *p, struct buffer *b, unsigned indent)
 {
     const char *text = buffer_text(b);
     const size_t end = length_of(b);
@@ -102,6 +103,7 @@ void page_wrap(const struct page *p, const struct buffer *b, unsigned indent)
         i += word;
     }
     putc('\n', p->out);
+    buffer_release(b);
 }
 
 void page_percent(struct buffer *b, uint64_t part, uint64_t whole)

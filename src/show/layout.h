@@ -25,13 +25,13 @@ struct page {
 void page_heading(const struct page *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Prints a line of `text`, cut to the width. The text may be longer than its characters (UTF-8);
- * control characters are shown as '?'. */
-void page_line(const struct page *p, const struct buffer *text);
+/* Prints a line of `text`, cut to the width, and empties it: its memory is given back. The text may
+ * be longer than its characters (UTF-8); control characters are shown as '?'. */
+void page_line(const struct page *p, struct buffer *text);
 
 /* The same, broken at blanks where it is too long; `indent` blanks begin the lines after the first.
  */
-void page_wrap(const struct page *p, const struct buffer *text, unsigned indent);
+void page_wrap(const struct page *p, struct buffer *text, unsigned indent);
 
 /* Prints what these functions have printed already, to another FILE. */
 void page_printed(const struct page *p, const char *text, size_t bytes);

@@ -108,11 +108,9 @@ static void print_winners(const struct tuning *t)
 
 void tune_print(struct tuning *t, const char *workload)
 {
-    char took[HUMAN_TEXT_BYTES];
     text_printf(stdout, "%s on %s: %zu runs of %zu settings in %s, seed %llu", t->options.alloc,
                 workload, t->runs, tune_search_points(t->search),
-                human_duration(took, clock_monotonic_ns() - t->start_ns),
-                (unsigned long long)t->options.seed);
+                TIME(clock_monotonic_ns() - t->start_ns), (unsigned long long)t->options.seed);
     if (t->failures)
         text_printf(stdout, "; %zu run%s failed", t->failures, t->failures == 1 ? "" : "s");
     text_printf(stdout, "\n");

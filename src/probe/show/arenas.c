@@ -77,10 +77,8 @@ void probe_arenas_line(FILE *out, struct probe_arenas_lines *lines, const struct
 void probe_arenas_rest(FILE *out, struct probe_arenas_lines *lines)
 {
     for (uint32_t i = 0; i < ARENAS_PROBES; i++) {
-        char more[HUMAN_TEXT_BYTES];
         if (lines->seen[i] > EACH && words_of(i))
-            text_printf(out, "%s more: %s\n", human_count(more, lines->seen[i] - EACH),
-                        words_of(i));
+            text_printf(out, "%s more: %s\n", COUNT(lines->seen[i] - EACH), words_of(i));
         lines->seen[i] = 0;
     }
 }

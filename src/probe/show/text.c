@@ -108,7 +108,6 @@ static void print_histogram(const struct page *p, const struct probe_result *r,
         buffer_append_char(&b, ' ');
         page_bar(p, &b, class[i], largest, BAR_WIDTH);
         page_line(p, &b);
-        buffer_release(&b);
     }
 }
 
@@ -150,13 +149,11 @@ static void print_stacks(const struct page *p, const struct probe_result *r,
     size_t n =
         r->by & PROBE_BY_KSTACK ? probe_kernel_frames(r, k->kstack, kernel, PROBE_DEPTH_MAX) : 0;
     for (size_t i = 0; i < n && i < FRAMES_SHOWN; i++) {
-        buffer_clear(&b);
         buffer_printf(&b, "                  %s [kernel]", kernel[i]);
         page_line(p, &b);
     }
     n = r->by & PROBE_BY_STACK ? probe_functions(r, how, k->stack, f, PROBE_FRAMES_MAX) : 0;
     for (size_t i = 0; i < n; i++) {
-        buffer_clear(&b);
         if (i == FRAMES_SHOWN && n > FRAMES_SHOWN + 1) {
             buffer_printf(&b, "                  ... %zu more", n - i);
             page_line(p, &b);
@@ -192,13 +189,11 @@ static void print_groups(const struct page *p, const struct probe_result *r,
     if (!left) {
         buffer_append_text(&b, "nothing of this kind happened");
         page_line(p, &b);
-        buffer_release(&b);
         return;
     }
     put_titles(&b, l);
     page_line(p, &b);
     for (size_t i = 0; i < g->count; i++) {
-        buffer_clear(&b);
         if (is_nothing(l, &g->group[i]))
             continue;
         if (shown == how->top) {
@@ -230,12 +225,10 @@ static void print_losses(const struct page *p, const struct probe_result *r)
     };
     for (int i = 0; i < PROBE_LOSSES; i++) {
         struct buffer b = {0};
-        char count[HUMAN_TEXT_BYTES];
         if (!r->losses[i] || (i == PROBE_CUT_STACKS && !(r->by & PROBE_BY_STACK)))
             continue;
-        buffer_printf(&b, "%s %s", human_count(count, r->losses[i]), what[i]);
+        buffer_printf(&b, "%s %s", COUNT(r->losses[i]), what[i]);
         page_line(p, &b);
-        buffer_release(&b);
     }
 }
 
@@ -243,10 +236,9 @@ static void print_not_placed(const struct page *p, const struct probe_result *r)
 {
     enum { NAMED = 8 };
     struct buffer b = {0};
-    char count[HUMAN_TEXT_BYTES];
     if (!r->unplaced_count)
         return;
-    buffer_printf(&b, "%s %s no probe:", human_count(count, r->unplaced_count),
+    buffer_printf(&b, "%s %s no probe:", COUNT(r->unplaced_count),
                   r->unplaced_count == 1 ? "place has" : "places have");
     for (size_t i = 0; i < r->unplaced_count && i < NAMED; i++)
         if (r->unplaced[i].name)
@@ -254,10 +246,8 @@ static void print_not_placed(const struct page *p, const struct probe_result *r)
         else
             buffer_printf(&b, "%s 0x%" PRIx64, i ? "," : "", r->unplaced[i].offset);
     if (r->unplaced_count > NAMED)
-        buffer_printf(&b, " and %s more (--json has all)",
-                      human_count(count, r->unplaced_count - NAMED));
+        buffer_printf(&b, " and %s more (--json has all)", COUNT(r->unplaced_count - NAMED));
     page_wrap(p, &b, 2);
-    buffer_release(&b);
 }
 
 static void print_not_known(const struct page *p, const struct probe_result *r,
@@ -270,7 +260,6 @@ static void print_not_known(const struct page *p, const struct probe_result *r,
     buffer_append_text(&b,
                        "not known whether live, for Linux did not report every release: at most");
     page_wrap(p, &b, 0);
-    buffer_clear(&b);
     put_titles(&b, l);
     page_right(&b, "given again", VALUE_WIDTH);
     page_line(p, &b);
@@ -278,7 +267,6 @@ static void print_not_known(const struct page *p, const struct probe_result *r,
         const struct probe_not_known *n = &r->not_known[i];
         const char *function = probe_kernel_name(r, n->key.site);
         char text[PROBE_NAME_BYTES + 1];
-        buffer_clear(&b);
         if (i == how->top) {
             buffer_printf(&b, "... and %zu more (-n shows more)", r->not_known_count - i);
             page_line(p, &b);
@@ -299,7 +287,6 @@ static void print_source(const struct page *p, const struct probe_result *r,
     struct buffer b = {0};
     buffer_printf(&b, "from %s", r->source);
     page_wrap(p, &b, 2);
-    buffer_clear(&b);
     if (how->where) {
         buffer_printf(&b, "events where %s", how->where);
         page_wrap(p, &b, 2);
@@ -315,11 +302,9 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
     const struct probe_layout *l = probe_layout(r);
     struct probe_groups g;
     struct buffer b = {0};
-    char duration[HUMAN_TEXT_BYTES];
     if (r->arenas) {
         text_printf(out, "arenas: %zu process%s in %s\n", r->arenas->processes,
-                    r->arenas->processes == 1 ? "" : "es",
-                    human_duration(duration, r->duration_ns));
+                    r->arenas->processes == 1 ? "" : "es", TIME(r->duration_ns));
         print_source(&p, r, how);
         print_not_placed(&p, r);
         print_losses(&p, r);
@@ -334,7 +319,7 @@ int probe_report_text(FILE *out, const struct probe_result *r, const struct prob
         put_total(&b, l, &g.total);
     fputs(p.bold ? "\033[1m" : "", out);
     text_printf(out, "%s: %s in %s", probe_kind_name(r->kind), buffer_text(&b),
-                human_duration(duration, r->duration_ns));
+                TIME(r->duration_ns));
     fputs(p.bold ? "\033[0m\n" : "\n", out);
     print_source(&p, r, how);
     print_not_placed(&p, r);

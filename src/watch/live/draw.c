@@ -20,7 +20,6 @@ static void put_screen_line(const struct watch_screen *s, struct buffer *b, cons
     page_line(&page, b);
     if (*look)
         fputs("\033[0m", s->out);
-    buffer_clear(b);
 }
 
 static const char *format_size(char out[HUMAN_TEXT_BYTES], double bytes)
@@ -47,16 +46,14 @@ static void put_graph(struct watch_screen *s, const char *name, const uint64_t *
                       uint64_t largest, const char *more)
 {
     struct buffer b = {0};
-    char n[HUMAN_TEXT_BYTES];
     const uint64_t now = s->moments ? ring[(s->moments - 1) % SCREEN_MOMENTS] : 0;
     page_left(&b, name, 6);
-    page_right(&b, now ? human_size(n, now) : "-", 10);
+    page_right(&b, now ? SIZE(now) : "-", 10);
     page_left(&b, more, 26);
     const unsigned used = 6 + 10 + 26;
     if (s->columns > used + 8)
         put_past(s, &b, ring, s->columns - used - 1, largest);
     put_screen_line(s, &b, "");
-    buffer_release(&b);
 }
 
 static void put_process_name(const struct watch_screen *s, struct buffer *b,
@@ -76,7 +73,7 @@ static void put_process_name(const struct watch_screen *s, struct buffer *b,
 static void put_head(struct watch_screen *s, const struct watch_process *p)
 {
     struct buffer b = {0};
-    char up[HUMAN_TEXT_BYTES], period[HUMAN_TEXT_BYTES], n[HUMAN_TEXT_BYTES], peak[64];
+    char n[HUMAN_TEXT_BYTES], peak[64];
     double most = 0;
     uint64_t dropped = 0, largest = 1;
     for (uint32_t i = 0; i < watch_run_count(s->run); i++) {
@@ -92,13 +89,12 @@ static void put_head(struct watch_screen *s, const struct watch_process *p)
     }
     put_process_name(s, &b, p);
     buffer_printf(&b, "  %sup %s, one sample in %s", s->paused ? "PAUSED  " : "",
-                  human_duration(up, p->time_ns > p->start_ns ? p->time_ns - p->start_ns : 0),
-                  human_size(period, watch_period(p, true)));
+                  TIME(p->time_ns > p->start_ns ? p->time_ns - p->start_ns : 0),
+                  SIZE(watch_period(p, true)));
     if (dropped)
         buffer_printf(&b, ", %s %s dropped", human_count(n, dropped),
                       plural(dropped, "sample", "samples"));
     put_screen_line(s, &b, "1");
-    buffer_release(&b);
     snprintf(peak, sizeof peak, ", peak %s  ", format_size(n, most));
     put_graph(s, "live", s->live, largest, peak);
     put_graph(s, "RSS", s->rss, largest, "");
@@ -179,7 +175,6 @@ static void put_column_titles(struct watch_screen *s)
                   ? s->columns - (unsigned)text_columns(buffer_text(&b))
                   : 0);
     put_screen_line(s, &b, "7");
-    buffer_release(&b);
 }
 
 static void put_row(struct watch_screen *s, const struct list_row *r, bool chosen)
@@ -217,7 +212,6 @@ static void put_row(struct watch_screen *s, const struct list_row *r, bool chose
                       ? s->columns - (unsigned)text_columns(buffer_text(&b))
                       : 0);
     put_screen_line(s, &b, chosen ? "30;46" : "");
-    buffer_release(&b);
 }
 
 /* Finds the chosen row among those there are now, and moves from it. */
@@ -247,11 +241,11 @@ static void choose_row(struct watch_screen *s, const struct watch_list *list, si
 
 static void put_summary(struct watch_screen *s, const struct watch_list *list)
 {
-    char n[HUMAN_TEXT_BYTES], age[HUMAN_TEXT_BYTES];
+    char n[HUMAN_TEXT_BYTES];
     struct buffer b = {0};
     buffer_append_text(&b, format_size(n, list->total.bytes));
     if (s->kind == WATCH_OLD)
-        buffer_printf(&b, " in blocks older than %s%s", human_duration(age, list->older_than_ns),
+        buffer_printf(&b, " in blocks older than %s%s", TIME(list->older_than_ns),
                       !list->automatic            ? ""
                       : list->chosen_by_lifetimes ? " (by the program's lifetimes)"
                                                   : " (until its lifetimes are known)");
@@ -263,7 +257,6 @@ static void put_summary(struct watch_screen *s, const struct watch_list *list)
     if (list->known_blocks)
         buffer_printf(&b, ", %s known samples left out", human_count(n, list->known_blocks));
     put_screen_line(s, &b, "");
-    buffer_release(&b);
 }
 
 #define TABLE_ABOVE 5u /* lines above the rows */
@@ -305,8 +298,7 @@ static void put_row_figures(struct watch_screen *s, const struct watch_list *lis
                   human_count(n, estimate_whole(site->chosen.blocks)),
                   plural(estimate_whole(site->chosen.blocks), "block", "blocks"),
                   human_count(low, estimate_whole(blocks.low)),
-                  human_count(high, estimate_whole(blocks.high)),
-                  human_count((char[HUMAN_TEXT_BYTES]){0}, site->chosen.samples));
+                  human_count(high, estimate_whole(blocks.high)), COUNT(site->chosen.samples));
     put_screen_line(s, &b, "");
     buffer_printf(&b, "  ages %s to %s, the oldest by thread %u%s",
                   human_duration(low, site->youngest_ns), human_duration(high, site->oldest_ns),
@@ -315,7 +307,6 @@ static void put_row_figures(struct watch_screen *s, const struct watch_list *lis
     buffer_printf(&b, "  %s allocated in all; %.0f%% of its frees by another thread",
                   format_size(n, site->sums.allocated_bytes), 100 * sites_elsewhere(&site->sums));
     put_screen_line(s, &b, "");
-    buffer_release(&b);
 }
 
 static void put_site_past(struct watch_screen *s, const struct list_row *r)

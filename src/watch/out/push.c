@@ -534,20 +534,18 @@ const char *watch_push_news(struct watch_push *push, bool *wrong)
 
 static void append_count(struct buffer *to, uint64_t n, const char *what)
 {
-    char text[HUMAN_TEXT_BYTES];
     if (n)
-        buffer_printf(to, "%s%s %s", to->size_bytes ? "; " : "", human_count(text, n), what);
+        buffer_printf(to, "%s%s %s", to->size_bytes ? "; " : "", COUNT(n), what);
 }
 
 static void print_end(const struct watch_push *push, const struct sender_counts *c, bool quiet)
 {
     struct buffer text = {0};
-    char n[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES];
     const bool whole =
         !c->refused && !c->dropped && !c->damaged && !c->lost && !c->stored && !push->too_large;
     if (whole && quiet)
         return;
-    buffer_printf(&text, "%s sent (%s)", human_count(n, c->sent), human_size(size, c->sent_bytes));
+    buffer_printf(&text, "%s sent (%s)", COUNT(c->sent), SIZE(c->sent_bytes));
     append_count(&text, c->stored, "in the spool, for the next watch");
     append_count(&text, c->dropped, "dropped, because the spool was full");
     append_count(&text, c->refused, "refused by the server");

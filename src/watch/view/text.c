@@ -33,12 +33,6 @@ static void clock_text(char *out, size_t room)
         strftime(out, room, "%H:%M:%S", &t);
 }
 
-static void print_buffer(const struct page *p, struct buffer *b)
-{
-    page_wrap(p, b, 2);
-    buffer_clear(b);
-}
-
 static void print_stack(const struct watch_view *v, const struct page *p, const struct names *names,
                         const uint32_t *frames, size_t count, size_t first)
 {
@@ -53,7 +47,6 @@ static void print_stack(const struct watch_view *v, const struct page *p, const 
             page_frame(p, &line, names_frame(names, frames[i]),
                        p->columns > 4 ? p->columns - 4 : 0);
         page_line(p, &line);
-        buffer_release(&line);
         if (i - first == most)
             break;
     }
@@ -116,10 +109,10 @@ static void append_order(struct buffer *b, const struct watch_site *s, enum watc
 
 static void print_others(const struct page *p, const struct watch_row *row)
 {
-    char n[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES];
+    char size[HUMAN_TEXT_BYTES];
     if (row->stacks)
         text_printf(p->out, "    and %s in %s more %s with this call site\n",
-                    size_text(size, row->others.bytes), human_count(n, row->stacks),
+                    size_text(size, row->others.bytes), COUNT(row->stacks),
                     plural(row->stacks, "stack", "stacks"));
 }
 
@@ -128,21 +121,18 @@ static void print_row(struct watch_view *v, const struct page *p, const struct w
 {
     const struct watch_site *s = &row->site;
     struct buffer b = {0};
-    char n[HUMAN_TEXT_BYTES];
     buffer_append_text(&b, "  ");
     append_estimate(&b, &s->chosen);
     uint64_t blocks = estimate_whole(s->chosen.blocks);
     buffer_printf(&b, " in %s%s block%s, %s sampled",
-                  (double)s->chosen.samples < s->chosen.blocks ? "about " : "",
-                  human_count(n, blocks), blocks == 1 ? "" : "s",
-                  human_count((char[HUMAN_TEXT_BYTES]){0}, s->chosen.samples));
+                  (double)s->chosen.samples < s->chosen.blocks ? "about " : "", COUNT(blocks),
+                  blocks == 1 ? "" : "s", COUNT(s->chosen.samples));
     if (r->kind != WATCH_FREES && s->chosen.samples)
         append_ages(&b, s);
     if (r->since_ns)
         append_growth(&b, s->growth_bytes);
     append_order(&b, s, v->o.order);
-    print_buffer(p, &b);
-    buffer_release(&b);
+    page_wrap(p, &b, 2);
     print_stack(v, p, rows->names, row->frames, row->count, row->first);
     print_others(p, row);
 }
@@ -155,18 +145,18 @@ static void print_rows(struct watch_view *v, const struct page *p, const struct 
         print_row(v, p, r, rows, &rows->items[i]);
     if (rows->count > most) {
         struct estimate rest = {0};
-        char n[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES];
+        char size[HUMAN_TEXT_BYTES];
         for (size_t i = most; i < rows->count; i++)
             estimate_merge(&rest, &rows->items[i].site.chosen);
         text_printf(p->out, "  %s from %s other call sites (-n N shows more)\n",
-                    size_text(size, rest.bytes), human_count(n, rows->count - most));
+                    size_text(size, rest.bytes), COUNT(rows->count - most));
     }
 }
 
 static void print_age(const struct page *p, const struct watch_report *r)
 {
     struct buffer b = {0};
-    char age[HUMAN_TEXT_BYTES], most[HUMAN_TEXT_BYTES], seen[HUMAN_TEXT_BYTES];
+    char age[HUMAN_TEXT_BYTES], seen[HUMAN_TEXT_BYTES];
     if (!r->automatic)
         return;
     human_duration(age, r->older_than_ns);
@@ -175,39 +165,35 @@ static void print_age(const struct page *p, const struct watch_report *r)
         buffer_printf(&b,
                       "  old is %s here: twice what 99 of 100 freed samples lived (%s; %s seen). "
                       "--old AGE sets it",
-                      age, human_duration(most, r->choice.most_ns), seen);
+                      age, TIME(r->choice.most_ns), seen);
     else
         buffer_printf(&b,
                       "  old is %s until %u freed samples were seen (%s so far); then it is "
                       "chosen by their lifetimes. --old AGE sets it",
                       age, AGE_LEAST_SEEN, seen);
-    print_buffer(p, &b);
-    buffer_release(&b);
+    page_wrap(p, &b, 2);
 }
 
 static void print_dropped(const struct page *p, const struct watch_process *process)
 {
     const struct mlw_watch_counters *c = &process->counters;
-    char n[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES], now[HUMAN_TEXT_BYTES];
     uint64_t asked = watch_period(process, false), period = watch_period(process, true);
     if (period > asked)
         text_printf(p->out,
                     "  so many samples are live that one byte in %s is sampled by now, not in %s: "
                     "estimates hold, their intervals grow\n",
-                    human_size(now, period), human_size(size, asked));
+                    SIZE(period), SIZE(asked));
     if (watch_dropped(process))
         text_printf(p->out,
                     "  %s %s found no room: of %s allocated, whatever is still there is "
                     "missing in the estimates\n",
-                    human_count(n, watch_dropped(process)),
-                    plural(watch_dropped(process), "sample", "samples"),
-                    human_size(size, c->dropped_weight));
+                    COUNT(watch_dropped(process)),
+                    plural(watch_dropped(process), "sample", "samples"), SIZE(c->dropped_weight));
     if (c->crowded)
         text_printf(p->out, "  %s %s a stack that found no room: a site of no frames\n",
-                    human_count(n, c->crowded), plural(c->crowded, "sample has", "samples have"));
+                    COUNT(c->crowded), plural(c->crowded, "sample has", "samples have"));
     if (process->torn)
-        text_printf(p->out, "  %s records were torn when the process died\n",
-                    human_count(n, process->torn));
+        text_printf(p->out, "  %s records were torn when the process died\n", COUNT(process->torn));
 }
 
 static void append_end(struct buffer *b, const struct watch_process *p)
@@ -233,7 +219,7 @@ static void print_heading(const struct page *p, const struct watch_report *r,
 {
     const struct watch_process *process = r->process;
     struct buffer b = {0};
-    char age[HUMAN_TEXT_BYTES], time_of_day[16], title[100];
+    char time_of_day[16], title[100];
     clock_text(time_of_day, sizeof time_of_day);
     buffer_printf(&b, "%s %s [%d%s]: ", time_of_day,
                   watch_process_title(process, title, sizeof title), (int)process->pid,
@@ -241,7 +227,7 @@ static void print_heading(const struct page *p, const struct watch_report *r,
     switch (r->kind) {
     case WATCH_OLD:
         append_estimate(&b, &rows->total);
-        buffer_printf(&b, " in blocks older than %s", human_duration(age, r->older_than_ns));
+        buffer_printf(&b, " in blocks older than %s", TIME(r->older_than_ns));
         if (r->since_ns)
             append_growth(&b, rows->growth_bytes);
         buffer_append_text(&b, marking ? "; known from now on" : "");
@@ -273,16 +259,13 @@ static void print_freed(struct watch_view *v, const struct page *p, struct names
                         const struct watch_report *r, const struct watch_freed *f)
 {
     const struct mlw_watch_free *c = &f->call;
-    char size[HUMAN_TEXT_BYTES], bigger[HUMAN_TEXT_BYTES], age[HUMAN_TEXT_BYTES],
-        ago[HUMAN_TEXT_BYTES];
     uint64_t now = r->process->time_ns;
-    text_printf(p->out, "  0x%llx, %s", (unsigned long long)c->address, human_size(size, c->size));
+    text_printf(p->out, "  0x%llx, %s", (unsigned long long)c->address, SIZE(c->size));
     if (c->kind == MLW_WATCH_REALLOC)
-        text_printf(p->out, ", reallocated to %s", human_size(bigger, c->new_size));
-    text_printf(
-        p->out, ", %s ago by thread %u, at the age of %s",
-        human_duration(ago, now > c->freed_ns ? now - c->freed_ns : 0), c->freed_tid,
-        human_duration(age, c->freed_ns > c->allocated_ns ? c->freed_ns - c->allocated_ns : 0));
+        text_printf(p->out, ", reallocated to %s", SIZE(c->new_size));
+    text_printf(p->out, ", %s ago by thread %u, at the age of %s",
+                TIME(now > c->freed_ns ? now - c->freed_ns : 0), c->freed_tid,
+                TIME(c->freed_ns > c->allocated_ns ? c->freed_ns - c->allocated_ns : 0));
     fputs("\n", p->out);
     print_node(v, p, names, f->release);
     text_printf(p->out, "   allocated by thread %u\n", c->allocated_tid);
@@ -294,7 +277,7 @@ int watch_text_report(struct watch_view *v, const struct watch_report *r,
 {
     struct page p = page_of(v);
     struct watch_named *n = watch_named_of(v, r->process, err);
-    char count[HUMAN_TEXT_BYTES], size[HUMAN_TEXT_BYTES];
+    char size[HUMAN_TEXT_BYTES];
     if (!n)
         return -1;
     if ((!r->process->asked || r->process->life == WATCH_REPLACED) && !rows->count &&
@@ -312,11 +295,11 @@ int watch_text_report(struct watch_view *v, const struct watch_report *r,
         print_rows(v, &p, r, rows);
     if (r->sites.known_blocks)
         text_printf(p.out, "  %s sampled %s marked as known and left out\n",
-                    human_count(count, r->sites.known_blocks),
+                    COUNT(r->sites.known_blocks),
                     plural(r->sites.known_blocks, "block is", "blocks are"));
     if (rows->known_blocks)
         text_printf(p.out, "  %s in %s sampled %s is on the known list and left out\n",
-                    size_text(size, rows->known.bytes), human_count(count, rows->known_blocks),
+                    size_text(size, rows->known.bytes), COUNT(rows->known_blocks),
                     plural(rows->known_blocks, "block", "blocks"));
     if (fflush(p.out))
         return error_system(err, "cannot write the report");
@@ -342,7 +325,7 @@ int watch_text_caught(struct watch_view *v, const struct watch_caught *c, struct
     struct page p = page_of(v);
     const struct mlw_watch_error *e = &c->error;
     struct watch_named *n = watch_named_of(v, c->process, err);
-    char age[HUMAN_TEXT_BYTES], time_of_day[16];
+    char time_of_day[16];
     if (!n)
         return -1;
     clock_text(time_of_day, sizeof time_of_day);
@@ -363,15 +346,13 @@ int watch_text_caught(struct watch_view *v, const struct watch_caught *c, struct
         print_node(v, &p, n->names, c->access);
     if (e->flags & MLW_WATCH_ERROR_FREED) {
         text_printf(p.out, "  freed %s before, by thread %u:\n",
-                    human_duration(age, e->time_ns > e->freed_ns ? e->time_ns - e->freed_ns : 0),
-                    e->freed_tid);
+                    TIME(e->time_ns > e->freed_ns ? e->time_ns - e->freed_ns : 0), e->freed_tid);
         print_node(v, &p, n->names, c->release);
     }
     if (e->flags & MLW_WATCH_ERROR_BLOCK) {
-        text_printf(
-            p.out, "  allocated %s before, by thread %u:\n",
-            human_duration(age, e->time_ns > e->allocated_ns ? e->time_ns - e->allocated_ns : 0),
-            e->allocated_tid);
+        text_printf(p.out, "  allocated %s before, by thread %u:\n",
+                    TIME(e->time_ns > e->allocated_ns ? e->time_ns - e->allocated_ns : 0),
+                    e->allocated_tid);
         print_node(v, &p, n->names, c->allocation);
     }
     if (fflush(p.out))

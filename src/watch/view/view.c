@@ -53,12 +53,10 @@ static int write_known(struct watch_view *v, const struct watch_rows *rows,
     for (size_t i = 0; i < rows->count && !status; i++) {
         const struct watch_row *row = &rows->items[i];
         struct buffer stack = {0}, comment = {0};
-        char size[HUMAN_TEXT_BYTES];
         known_write_stack(rows->names, row->frames, row->count, &stack);
-        buffer_printf(
-            &comment, "%s, about %s in %s blocks when it was marked", watch_process_name(p),
-            human_size(size, estimate_whole(row->site.chosen.bytes)),
-            human_count((char[HUMAN_TEXT_BYTES]){0}, estimate_whole(row->site.chosen.blocks)));
+        buffer_printf(&comment, "%s, about %s in %s blocks when it was marked",
+                      watch_process_name(p), SIZE(estimate_whole(row->site.chosen.bytes)),
+                      COUNT(estimate_whole(row->site.chosen.blocks)));
         if (row->site.chosen.samples && row->count)
             status =
                 suppressions_append(v->o.known, buffer_text(&comment), buffer_text(&stack), err);
