@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "arch/page.h"
+#include "base/invariant.h"
 #include "heap/spill.h"
 
 enum { DIRECTORY = 1 << 17, TABLE = 1 << 18, HEADER_BYTES = 16 };
@@ -48,6 +49,7 @@ int blocks_add(struct blocks *b, uint64_t header, uint64_t bytes, enum block_kin
     if (b->count >= BLOCKS_MAX || header & 15 || header >> ARCH_ADDRESS_BITS ||
         bytes >> ARCH_ADDRESS_BITS || (header + bytes) >> ARCH_ADDRESS_BITS)
         return -1;
+    INVARIANT(!b->count || header >= b->address[b->count - 1] - HEADER_BYTES);
     if (b->count == b->room && more_blocks(b))
         return -1;
     struct blocks_page *page = make_page(b, header);
@@ -75,6 +77,7 @@ int blocks_add(struct blocks *b, uint64_t header, uint64_t bytes, enum block_kin
 
 void blocks_set_kind(struct blocks *b, uint32_t block, enum block_kind kind)
 {
+    INVARIANT(block < b->count);
     b->kind[block] = (uint8_t)kind;
 }
 

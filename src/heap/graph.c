@@ -1,6 +1,8 @@
 /* graph.c - the numbering, predecessors and retained sizes; see graph.h. */
 #include "heap/graph_impl.h"
 
+#include "base/invariant.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -257,6 +259,25 @@ static void release(struct making *m)
     m->out_weak = NULL;
 }
 
+#ifdef MALLOW_INVARIANTS
+/* The order and its numbers are inverse; a dominator comes before what it dominates; the walk of
+ * the tree meets each number once; everything's root retains all bytes. */
+static void check_graph(const struct graph *g)
+{
+    uint64_t bytes = 0;
+    INVARIANT(g->held <= g->reached && g->reached <= g->count);
+    for (uint32_t n = 1; n < g->count; n++) {
+        INVARIANT(g->number[g->order[n]] == n);
+        INVARIANT(g->dominator[n] < n);
+        INVARIANT(g->span[n] <= g->span[g->dominator[n]]);
+        INVARIANT(g->by_place[n] && g->by_place[n] < g->count);
+        bytes += g->order[n] < g->blocks ? g->bytes_of(g->arg, g->order[n]) : 0;
+    }
+    INVARIANT(g->span[0] == g->count && g->retained[0] == bytes);
+    INVARIANT(g->unreachable_bytes <= bytes);
+}
+#endif
+
 int graph_make(struct graph *g, const struct graph_input *in, struct error *err)
 {
     *g = (struct graph){.blocks = in->blocks,
@@ -283,6 +304,10 @@ int graph_make(struct graph *g, const struct graph_input *in, struct error *err)
     spill_free(m.pair);
     if (!status)
         status = add_up(&m, m.parent);
+#ifdef MALLOW_INVARIANTS
+    if (!status)
+        check_graph(g);
+#endif
     spill_free(m.parent);
     if (status) {
         graph_release(g);

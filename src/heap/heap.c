@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/invariant.h"
 #include "heap/cold.h"
 #include "heap/containers.h"
 #include "heap/heap_impl.h"
@@ -455,7 +456,10 @@ static int state_facts(struct reading *r)
         f->free_bytes += a->free_bytes;
         f->cached_bytes += a->cached_bytes;
         f->own_bytes += a->own_bytes;
+        INVARIANT(a->used_blocks + a->free_blocks + a->cached_blocks <= w->blocks.count);
     }
+    INVARIANT(f->trimmable_bytes + f->pinned_bytes + f->kept_bytes <=
+              f->free_bytes + f->cached_bytes);
     return 0;
 }
 

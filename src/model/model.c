@@ -1,6 +1,7 @@
 /* model.c - the life of a model: making, checking batches, stops on the way, settling at the end.
  */
 #include "arch/page.h"
+#include "base/invariant.h"
 #include "base/large.h"
 #include "model/state.h"
 
@@ -225,6 +226,7 @@ int model_check(struct model *m, const struct trace_batch *b, struct error *err)
 
 int model_add(struct model *m, const struct trace_batch *b, struct error *err)
 {
+    INVARIANT(b->first_event >= m->first_event);
     if (model_check(m, b, err))
         return -1;
     m->first_event = b->first_event;
@@ -238,6 +240,9 @@ int model_add(struct model *m, const struct trace_batch *b, struct error *err)
         model_add_careful(m, b, from, b->n, begun, false);
     else if (model_add_fast(m, b, from, begun))
         return error_memory_for(err, "the figures of process %u", m->image->pid);
+    INVARIANT(m->totals.live_blocks <= m->block_room);
+    INVARIANT(!m->in_window || m->totals.peak_bytes >= m->totals.live_bytes);
+    INVARIANT(m->stack_count <= (uint64_t)m->image->stacks + 1);
     return 0;
 }
 
@@ -268,6 +273,7 @@ static void reset_past(struct model *m)
 
 void model_stop(struct model *m, uint64_t time_ns)
 {
+    INVARIANT(m->bin < m->bin_count && m->moment <= m->moment_count);
     while (time_ns >= m->next_stop_ns && m->next_stop_ns != NEVER_NS) {
         uint64_t at = m->next_stop_ns;
         if (m->bin + 1 < m->bin_count && at == m->bin_start_ns + (m->bin + 1) * m->bin_width_ns) {
@@ -445,6 +451,28 @@ static int by_resizes(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
+#ifdef MALLOW_INVARIANTS
+/* The sums over stacks, blocks and times are those of the image, in each of the two loops. */
+static void check_settled(const struct model *m)
+{
+    const struct model_totals *t = &m->totals;
+    const struct model_count *forever = &m->counts[MODEL_SIZE_COUNTS + MODEL_LIFETIMES];
+    struct model_stack sum = {0};
+    for (uint32_t i = 0; i <= m->stack_count; i++) {
+        sum.calls += m->stacks[i].calls;
+        sum.live_bytes += m->stacks[i].live_bytes;
+        sum.live_blocks += m->stacks[i].live_blocks;
+        sum.peak_bytes += m->stacks[i].peak_bytes;
+        sum.peak_blocks += m->stacks[i].peak_blocks;
+    }
+    INVARIANT(sum.live_bytes == t->live_bytes && sum.live_blocks == t->live_blocks);
+    INVARIANT(sum.peak_bytes == t->peak_bytes && sum.peak_blocks == t->peak_blocks);
+    INVARIANT(sum.calls == t->allocations);
+    INVARIANT(forever->bytes == t->live_bytes && forever->count == t->live_blocks);
+    INVARIANT(!m->in_window || t->peak_bytes >= t->live_bytes);
+}
+#endif
+
 int model_finish(struct model *m, struct error *err)
 {
     uint64_t end = m->image->end_ns;
@@ -505,6 +533,9 @@ int model_finish(struct model *m, struct error *err)
         thread->live_bytes += thread->allocated_bytes;
     }
     qsort(m->reallocs.longest, MODEL_CHAINS, sizeof m->reallocs.longest[0], by_resizes);
+#ifdef MALLOW_INVARIANTS
+    check_settled(m);
+#endif
     model_settled(m);
     return 0;
 }

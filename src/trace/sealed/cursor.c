@@ -3,6 +3,7 @@
 #include "cursor_impl.h"
 
 #include "base/array.h"
+#include "base/invariant.h"
 
 bool cursor_arrays_make(struct arrays *a, size_t n)
 {
@@ -214,6 +215,8 @@ static int next_block(struct cursor *c, struct error *err)
 void cursor_give(struct cursor *c, const struct arrays *a, size_t n, struct trace_batch *batch)
 {
     static const uint64_t zeros[CURSOR_DEGRADED_ENTRIES];
+    INVARIANT(n <= (c->degraded ? CURSOR_DEGRADED_ENTRIES : CURSOR_ENTRIES));
+    INVARIANT(a->begun <= n);
     memset(batch, 0, sizeof *batch);
     batch->image = c->image_index;
     batch->n = n;
@@ -268,6 +271,7 @@ int cursor_decode(struct cursor *c, struct trace_batch *batch, struct error *err
             cursor_give_ended(c, batch);
             return 1;
         }
+        INVARIANT(c->at < c->block->events);
         uint32_t left = c->block->events - c->at, n = left < BATCH ? left : BATCH, given;
         struct arrays *a;
         if (!cursor_take(c, n, &a, &given)) {

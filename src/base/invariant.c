@@ -1,0 +1,12 @@
+/* invariant.c - ends the program where its own state contradicts itself. */
+#include "base/invariant.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void invariant_broken(const char *condition, const char *file, int line)
+{
+    fflush(stdout);
+    fprintf(stderr, "mallow: %s:%d: this must hold and does not: %s\n", file, line, condition);
+    abort();
+}
