@@ -263,8 +263,15 @@ int get_leave(struct pt_regs *ctx)
 SEC("uprobe")
 int retry(struct pt_regs *ctx)
 {
-    if (wanted())
-        emit(ARENAS_RETRY, ctx->si, ctx->di, 0);
+    if (!wanted())
+        return 0;
+    const s64 back = user_word(ctx->sp) - ctx->ip;
+    for (u32 i = 0; i < ARENAS_RETRIERS; i++)
+        if (back >= places.retriers[i].from && back < places.retriers[i].to) {
+            emit_known(places.retriers[i].probe, ctx->si, 0, 0, 1);
+            break;
+        }
+    emit(ARENAS_RETRY, ctx->si, ctx->di, 0);
     return 0;
 }
 

@@ -74,6 +74,14 @@ struct arenas_site {
     struct arenas_argument argument[ARENAS_ARGUMENTS];
 };
 
+/* The code of a function that retries in another arena. */
+struct arenas_retrier {
+    __s64 from, to; /* distances from arena_get_retry: [from, to) */
+    __u32 probe;    /* what a call from there is */
+    __u32 unused;
+};
+enum { ARENAS_RETRIERS = 8 };
+
 /* For the way by symbols, where nothing else is said: distances from a function to variables of its
  * library. */
 struct arenas_places {
@@ -85,6 +93,7 @@ struct arenas_places {
     __u64 heaps[3];    /* GLIBC_HEAP_SIZE_LIST; also for the way by system calls */
     __s64 double_free; /* the message that malloc_printerr gets for a block in a thread's cache,
                           from it; 0: unknown */
+    struct arenas_retrier retriers[ARENAS_RETRIERS]; /* the rest is 0 */
 };
 
 enum { ARENAS_EVENT = 16 };

@@ -310,8 +310,7 @@ static int choose_best(struct probe_engine *e, struct found *f, struct error *er
 static const char *const never_seen[][ARENAS_NOT_SEEN_MAX] = {
     [PROBE_SOURCE_STATIC] = {NULL},
     [PROBE_SOURCE_SYMBOLS] = {"the settings arena_max, arena_test and tcache_* of GLIBC_TUNABLES",
-                              "realloc_retry, and whether an arena_retry was a malloc_retry, a "
-                              "calloc_retry or a memalign_retry"},
+                              "realloc_retry"},
     [PROBE_SOURCE_PRELOAD] = {"double frees that a thread's cache notices", "waits and retries",
                               "the settings arena_max, arena_test and tcache_* of GLIBC_TUNABLES"},
     [PROBE_SOURCE_CALLS] = {"double frees that a thread's cache notices",
@@ -352,6 +351,37 @@ static int64_t fixed_at(const struct found *f)
     return found_address(f, "alloc_new_heap") ? 72 : 52;
 }
 
+/* A function of this name, or a part that a compiler split off from it (NAME.part.0, NAME.cold). */
+static bool is_function_or_part(const struct function *at, const char *name)
+{
+    const size_t n = strlen(name);
+    return !at->data && !strncmp(at->name, name, n) && (!at->name[n] || at->name[n] == '.');
+}
+
+/* The functions that call arena_get_retry. What a retry was is told by where it returns to. */
+static void find_retriers(const struct found *f, struct arenas_places *p)
+{
+    static const struct {
+        const char *function;
+        uint32_t probe;
+    } known[] = {{"__libc_malloc", ARENAS_MALLOC_RETRY},
+                 {"__libc_malloc2", ARENAS_MALLOC_RETRY}, /* from glibc 2.42 on */
+                 {"__libc_calloc", ARENAS_CALLOC_RETRY},
+                 {"__libc_calloc2", ARENAS_CALLOC_RETRY},
+                 {"_mid_memalign", ARENAS_MEMALIGN_RETRY}};
+    const uint64_t retry = found_address(f, "arena_get_retry");
+    size_t n = 0;
+    for (size_t i = 0; i < f->symbols.count && retry; i++) {
+        const struct function *at = &f->symbols.at[i];
+        for (size_t k = 0; k < sizeof known / sizeof *known && n < ARENAS_RETRIERS; k++)
+            if (at->bytes && is_function_or_part(at, known[k].function))
+                p->retriers[n++] =
+                    (struct arenas_retrier){.from = (int64_t)(at->address - retry),
+                                            .to = (int64_t)(at->address + at->bytes - retry),
+                                            .probe = known[k].probe};
+    }
+}
+
 static void find_arena_places(const struct found *f, struct arenas_places *p)
 {
     static const char double_free[] = "free(): double free detected in tcache 2";
@@ -361,6 +391,7 @@ static void find_arena_places(const struct found *f, struct arenas_places *p)
     p->free_list = (int64_t)(found_address(f, "free_list") - found_address(f, "arena_get2"));
     p->limits = (int64_t)(found_address(f, "mp_") - found_address(f, "munmap_chunk"));
     p->fixed = fixed_at(f);
+    find_retriers(f, p);
     p->double_free = text ? (int64_t)(text - found_address(f, "malloc_printerr")) : 0;
 }
 

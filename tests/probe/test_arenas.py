@@ -398,7 +398,16 @@ class NotSeen(Case):
         self.assertEqual(out.returncode, 134, out.stderr)
         document = json.loads(out.stdout)
         self.assertEqual([e["event"] for e in document["events"] if "double" in e["event"]], ["tcache_double_free"])
-        self.assertTrue(any("malloc_retry" in what for what in document["not_seen"]))
+        self.assertIn("realloc_retry", document["not_seen"])
+
+    def test_who_retried(self):
+        out = mallow("probe", "arenas", "--source", "symbols", "--json", "--", victim("arenas_retry"))
+        if "apt-get install libc6-dbg" in out.stderr:
+            self.skipTest("SKIPPED, LOUDLY: the C library has no debug symbols here (libc6-dbg)")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        retries = [(e["event"], e["arguments"][0]) for e in json.loads(out.stdout)["events"] if "retry" in e["event"]]
+        asked = ["malloc_retry"] * 3 + ["calloc_retry"] * 2 + ["memalign_retry"]
+        self.assertEqual(retries, [(name, 100000) for who in asked for name in (who, "arena_retry")])
 
     def test_a_threshold_that_is_set(self):
         out = self.probe("symbols", "--json", GLIBC_TUNABLES="glibc.malloc.mmap_threshold=70000")
