@@ -45,7 +45,8 @@ static int run_sql(struct clickhouse *c, const char *sql, struct error *err)
     return status;
 }
 
-int clickhouse_ask(struct clickhouse *c, const char *sql, struct binary *answer, struct error *err)
+int clickhouse_ask_binary(struct clickhouse *c, const char *sql, struct binary *answer,
+                          struct error *err)
 {
     struct buffer text = {0};
     buffer_printf(&text, "%s FORMAT RowBinary", sql);
@@ -236,8 +237,8 @@ static int find_version(struct clickhouse *c, uint64_t *version, struct error *e
     clickhouse_quote(&sql, database, strlen(database));
     *version = 0;
     c->database = NULL; /* which need not exist */
-    int status =
-        buffer_failed(&sql) ? error_memory(err) : clickhouse_ask(c, buffer_text(&sql), &b, err);
+    int status = buffer_failed(&sql) ? error_memory(err)
+                                     : clickhouse_ask_binary(c, buffer_text(&sql), &b, err);
     c->database = database;
     buffer_release(&sql);
     if (status)
@@ -247,7 +248,7 @@ static int find_version(struct clickhouse *c, uint64_t *version, struct error *e
     binary_release(&b);
     if (status || !there)
         return status;
-    if (clickhouse_ask(c, "SELECT max(version) FROM mallow_store", &b, err))
+    if (clickhouse_ask_binary(c, "SELECT max(version) FROM mallow_store", &b, err))
         return -1;
     *version = binary_number(&b);
     status = binary_end(c, &b, err);
@@ -425,7 +426,7 @@ static int do_find(struct fleet_store *s, enum store_table table, uint64_t key,
              table == STORE_PROCESS ? "version, content, events" : "key, key, key",
              store_columns[table].name, key,
              table == STORE_PROCESS ? " ORDER BY version DESC" : "");
-    if (clickhouse_ask(c, sql, &b, err))
+    if (clickhouse_ask_binary(c, sql, &b, err))
         return -1;
     c->found_key = key;
     c->found_version = 0;
@@ -538,21 +539,8 @@ static const struct store_engine engine = {
     .find = do_find,
     .remove = do_remove,
     .put = do_put,
-    .slices_sql = clickhouse_slices_sql,
-    .span_sql = clickhouse_span_sql,
-    .watched_sql = clickhouse_watched_sql,
-    .totals = clickhouse_totals,
-    .sites = clickhouse_sites,
-    .sites_sql = clickhouse_sites_sql,
-    .held = clickhouse_held,
-    .held_sql = clickhouse_held_sql,
-    .ask = clickhouse_ask_rows,
-    .order = clickhouse_order,
-    .leaks = clickhouse_leaks,
-    .spread = clickhouse_spread,
-    .leaks_sql = clickhouse_leaks_sql,
-    .spread_sql = clickhouse_spread_sql,
-    .parts_sql = clickhouse_parts_sql,
+    .sql = clickhouse_sql,
+    .ask = clickhouse_ask,
     .prepare_frames = clickhouse_prepare_frames,
     .frames = clickhouse_frames,
 };

@@ -88,9 +88,8 @@ void clickhouse_put_columns(struct buffer *to, enum store_table t);
 int clickhouse_post(struct clickhouse *c, const char *query, const void *body, size_t bytes,
                     struct buffer *answer, struct error *err);
 /* The answer to a query that changes nothing; to be released. */
-int clickhouse_ask(struct clickhouse *c, const char *sql, struct binary *answer, struct error *err);
-/* The same, and frees `sql`; NULL: there was no memory for it. */
-int clickhouse_ask_text(struct clickhouse *c, char *sql, struct binary *answer, struct error *err);
+int clickhouse_ask_binary(struct clickhouse *c, const char *sql, struct binary *answer,
+                          struct error *err);
 /* A question that was written into a buffer, which is released; to be freed. NULL without memory.
  */
 char *clickhouse_text(struct buffer *b);
@@ -101,8 +100,6 @@ static inline bool binary_more(const struct binary *b)
 {
     return !b->bad && b->at < b->bytes.size_bytes;
 }
-extern const char *const clickhouse_figures[STORE_FIGURES]; /* columns, as figures have them */
-struct store_figures binary_figures(struct binary *b);
 void binary_release(struct binary *b);
 /* -1 when the answer was cut. */
 int binary_end(struct clickhouse *c, const struct binary *b, struct error *err);
@@ -124,46 +121,24 @@ void clickhouse_release_rows(struct clickhouse *c);
 /* 'text' as a literal. */
 void clickhouse_quote(struct buffer *to, const char *text, size_t bytes);
 
-/* " AND ..." about a row with host, service, labels and a column of its time. */
-void clickhouse_condition(struct buffer *b, const struct fleet_selection *of, const char *time);
-/* The newest rows of the processes selected, as a query. */
-void clickhouse_processes(struct buffer *b, const char *what, const struct fleet_selection *of);
-#define CLICKHOUSE_SITE_OF_STACK                                                                   \
-    "SELECT id AS stack, argMax(site, named) AS site FROM stack GROUP BY id"
+struct clickhouse_some {   /* those of a question that are asked for at once */
+    const char *attempts;  /* a condition; NULL: all processes selected */
+    const uint64_t *sites; /* [count]; none: all */
+    size_t count;
+};
+char *clickhouse_sql(struct fleet_store *s, const struct store_query *q);
+char *clickhouse_sql_of_some(const struct store_query *q, const struct clickhouse_some *some);
+char *clickhouse_sql_of_sums(const struct store_query *q);
+char *clickhouse_sql_of_processes(const struct store_query *q, bool old);
+char *clickhouse_sql_of_host(const struct store_query *q, bool old, uint64_t place);
+char *clickhouse_sql_of_moments(const struct store_query *q, const struct clickhouse_some *some);
 
-int clickhouse_totals(struct fleet_store *s, const struct fleet_selection *of,
-                      struct store_totals *t, struct error *err);
-int clickhouse_sites(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                     store_row_fn *row, void *arg, struct error *err);
-char *clickhouse_sites_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by);
-int clickhouse_held(struct fleet_store *s, const struct fleet_selection *old,
-                    const struct fleet_selection *now, enum metric by, store_held_fn *held,
-                    void *arg, struct error *err);
-char *clickhouse_held_sql(struct fleet_store *s, const struct fleet_selection *old,
-                          const struct fleet_selection *now, enum metric by);
-int clickhouse_ask_rows(struct fleet_store *s, const char *sql, unsigned numbers,
-                        store_answer_fn *answer, void *arg, struct error *err);
-int clickhouse_order(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                     store_order_fn *site, void *arg, struct error *err);
-int clickhouse_leaks(struct fleet_store *s, const struct fleet_selection *of, const uint64_t *sites,
-                     size_t count, uint64_t processes, store_answer_fn *answer, void *arg,
-                     struct error *err);
-int clickhouse_spread(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                      const uint64_t *sites, size_t count, uint64_t processes,
-                      store_answer_fn *answer, void *arg, struct error *err);
-char *clickhouse_leaks_sql(struct fleet_store *s, const struct fleet_selection *of, uint64_t top);
-char *clickhouse_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                            uint64_t top);
-char *clickhouse_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                           const struct fleet_group *group);
+/* As in struct store_engine. */
+int clickhouse_ask(struct fleet_store *s, struct store_query *q, unsigned numbers,
+                   store_answer_fn *answer, void *arg, struct error *err);
 int clickhouse_prepare_frames(struct fleet_store *s, const uint64_t *sites, size_t count,
-                              struct error *err);
-char *clickhouse_slices_sql(struct fleet_store *s, const struct fleet_selection *of,
-                            uint64_t width_ns);
-char *clickhouse_span_sql(struct fleet_store *s, const struct fleet_selection *of);
-char *clickhouse_watched_sql(struct fleet_store *s, const struct fleet_selection *of,
-                             const char *kind, bool totals);
-int clickhouse_frames(struct fleet_store *s, uint64_t site, uint64_t *call_site,
+                              bool call_sites, struct error *err);
+int clickhouse_frames(struct fleet_store *s, uint64_t site, bool call_sites, uint64_t *call_site,
                       store_frame_fn *frame, void *arg, struct error *err);
 
 #endif

@@ -1,265 +1,311 @@
-/* clickhouse_ask.c - a store on a server: queries whose whole answer is computed in SQL.
+/* clickhouse_ask.c - a store on a server: its clickhouse_questions as SQL.
  *
- * Exact under any sharding, as in clickhouse_read.c. */
+ * All are exact however the rows are spread over the nodes of a cluster: sums and sets of what each
+ * node has are joined where the question was asked, and lists go to all nodes (GLOBAL). Tables and
+ * functions are such as every server since 18.16 has. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fleet/clickhouse.h"
+#include "fleet/sql.h"
 
-#define SITES_MOST  4000u    /* the most in one question; a server reads 256 KiB of text */
-#define GROUPS_MOST 4000000u /* sites times processes of one question */
-
-int clickhouse_ask_rows(struct fleet_store *s, const char *sql, unsigned numbers,
-                        store_answer_fn *answer, void *arg, struct error *err)
+static void quote_text(struct buffer *b, const char *text)
 {
-    uint64_t values[STORE_NUMBERS];
-    struct clickhouse *c = clickhouse_of(s);
-    struct buffer text = {0};
-    struct binary b;
-    int status = clickhouse_ask(c, sql, &b, err);
-    if (status)
-        return -1;
-    while (!status && binary_more(&b)) {
-        for (unsigned i = 0; i < numbers; i++)
-            values[i] = binary_number(&b);
-        const char *last = binary_text(&b, &text);
-        status = binary_end(c, &b, err);
-        if (!status)
-            status = answer(arg, values, last, err);
+    clickhouse_quote(b, text, strlen(text));
+}
+
+/* About a row with host, service, labels and a column of its time. */
+static void clickhouse_word_where(const struct sql *s, struct buffer *b, const char *argument)
+{
+    const bool watched = s->q->what == ASK_WATCHED || s->q->what == ASK_WATCHED_TOTAL;
+    const struct fleet_selection *of = !strcmp(argument, "old") ? s->q->old : s->q->of;
+    const char *time = watched ? "time_ns" : "start_ns";
+    if (of->host) {
+        buffer_append_text(b, " AND host = ");
+        quote_text(b, of->host);
     }
-    binary_release(&b);
-    buffer_release(&text);
-    return status;
-}
-
-struct some { /* sites that are asked for; all zero: all */
-    const uint64_t *sites;
-    size_t count;
-    uint64_t top; /* instead of a list: so many, of those with most */
-    enum metric by;
-    bool leaks; /* as leaks are ordered, else as a spread is */
-};
-
-/* The sum of each site. Sums by stack come first: there are far fewer of them than figures, and
- * they alone are joined. */
-static void sums_of_sites(struct buffer *b, const struct fleet_selection *of, enum metric by)
-{
-    buffer_printf(b,
-                  "SELECT site, sum(stack_sum) AS site_sum, sum(stack_blocks) AS site_blocks FROM"
-                  " (SELECT stack, sum(%s) AS stack_sum, sum(end_blocks) AS stack_blocks FROM"
-                  " figure WHERE attempt GLOBAL IN (SELECT attempt FROM (",
-                  store_column(by));
-    clickhouse_processes(b, "attempt, key", of);
-    buffer_append_text(b,
-                       ")) GROUP BY stack) AS sums GLOBAL ALL INNER JOIN (" CLICKHOUSE_SITE_OF_STACK
-                       ") AS sites USING stack GROUP BY site");
-}
-
-/* The sites with most, which answers.c picks by the same order. */
-static void sites_with_most(struct buffer *b, const struct fleet_selection *of,
-                            const struct some *some)
-{
-    buffer_append_text(b, "SELECT site FROM (");
-    sums_of_sites(b, of, some->by);
-    buffer_printf(b, " HAVING %s > 0 ORDER BY site_sum DESC, %stoInt64(site) LIMIT %" PRIu64 ")",
-                  some->leaks ? "site_blocks" : "site_sum", some->leaks ? "site_blocks DESC, " : "",
-                  some->top);
-}
-
-/* "stack, site" of these. */
-static void stacks_of(struct buffer *b, const struct fleet_selection *of, const struct some *some)
-{
-    buffer_append_text(b, "SELECT stack, site FROM (" CLICKHOUSE_SITE_OF_STACK ")");
-    for (size_t i = 0; i < some->count; i++)
-        buffer_printf(b, "%s%" PRIu64, i ? "," : " WHERE site IN (", some->sites[i]);
-    if (!some->count && some->top) {
-        buffer_append_text(b, " WHERE site GLOBAL IN (");
-        sites_with_most(b, of, some);
+    if (of->service) {
+        buffer_append_text(b, " AND service = ");
+        quote_text(b, of->service);
     }
-    if (some->count || some->top)
+    if (of->build_id) {
+        buffer_printf(b, " AND substring(build_id, 1, %zu) = lower(", strlen(of->build_id));
+        quote_text(b, of->build_id);
         buffer_append_char(b, ')');
+    }
+    if (of->since_ns)
+        buffer_printf(b, " AND %s >= %" PRId64, time, of->since_ns < 0 ? 0 : of->since_ns);
+    if (of->until_ns)
+        buffer_printf(b, " AND %s < %" PRId64, time, of->until_ns < 0 ? 0 : of->until_ns);
+    for (size_t i = 0; i < of->label_count; i++) {
+        const struct fleet_label *l = &of->labels[i];
+        buffer_append_text(b, " AND arrayExists((k, v) -> k = ");
+        clickhouse_quote(b, l->key, l->key_bytes);
+        buffer_append_text(b, " AND v = ");
+        quote_text(b, l->value);
+        buffer_append_text(b, ", label_keys, label_values)");
+    }
 }
 
-/* Asks for the values of the processes selected at each site. */
-static void held(struct buffer *b, const char *values, const struct fleet_selection *of,
-                 const struct some *some)
+static void clickhouse_word_kind(const struct sql *s, struct buffer *b, const char *argument)
 {
-    buffer_printf(b, "SELECT site, process, %s FROM figure GLOBAL ALL INNER JOIN (", values);
-    /* the sites with most are searched once: what selects figures does for the join */
-    stacks_of(b, of, some->top ? &(struct some){0} : some);
-    buffer_append_text(b, ") AS sites USING stack WHERE attempt GLOBAL IN (SELECT attempt FROM (");
-    clickhouse_processes(b, "attempt, key", of);
-    buffer_append_text(b, "))");
-    if (some->count || some->top) { /* figures of other stacks are not even read */
-        buffer_append_text(b, " AND stack GLOBAL IN (SELECT stack FROM (");
-        stacks_of(b, of, some);
-        buffer_append_text(b, "))");
+    (void)argument;
+    quote_text(b, s->q->kind);
+}
+
+static void clickhouse_word_part(const struct sql *s, struct buffer *b, const char *argument)
+{
+    const struct fleet_group *group = s->q->group;
+    (void)argument;
+    if (!group->label) {
+        buffer_append_text(b, group->column ? group->column : "''");
+        return;
     }
+    buffer_append_text(b, "label_values[indexOf(label_keys, ");
+    quote_text(b, group->label);
+    buffer_append_text(b, ")]");
+}
+
+/* Which rows of figures: those of the processes selected, or of a part of them. */
+static void clickhouse_word_attempts(const struct sql *s, struct buffer *b, const char *argument)
+{
+    const struct clickhouse_some *some = s->arg;
+    if (some && some->attempts)
+        buffer_append_text(b, some->attempts);
+    else
+        sql_put(s, b, !strcmp(argument, "old") ? "$attempts_of(old)" : "$attempts_of()");
+}
+
+/* "stack, site" of all stacks. */
+static void clickhouse_word_sites(const struct sql *s, struct buffer *b, const char *argument)
+{
+    (void)argument;
+    sql_put(
+        s, b,
+        s->q->call_sites
+            ? "SELECT stack, frame AS site FROM (SELECT id AS stack, argMax(site, named) AS ends"
+              " FROM stack GROUP BY id) AS stacks GLOBAL ALL INNER JOIN ($called) AS called"
+              " USING ends"
+            : "SELECT id AS stack, argMax(site, named) AS site FROM stack GROUP BY id");
+}
+
+/* The same of the sites that are asked for: a list, or those with most. */
+static void clickhouse_word_shown_sites(const struct sql *s, struct buffer *b, const char *argument)
+{
+    const struct clickhouse_some *some = s->arg;
+    (void)argument;
+    sql_put(s, b, "SELECT stack, site FROM ($sites)");
+    for (size_t i = 0; some && i < some->count; i++)
+        buffer_printf(b, "%s%" PRIu64, i ? "," : " WHERE site IN (", some->sites[i]);
+    if (some && some->count)
+        buffer_append_char(b, ')');
+    else if (s->q->top)
+        sql_put(s, b,
+                s->q->what == ASK_LEAKS
+                    ? " WHERE site GLOBAL IN (SELECT site FROM ($sums HAVING site_blocks > 0"
+                      " ORDER BY site_sum DESC, site_blocks DESC, toInt64(site) LIMIT $top))"
+                    : " WHERE site GLOBAL IN (SELECT site FROM ($sums HAVING site_sum > 0"
+                      " ORDER BY site_sum DESC, toInt64(site) LIMIT $top))");
+}
+
+/* Asks for the values ($1) of the processes selected at each site. The sites with most are searched
+ * once: what selects figures does for the join. Figures of other stacks are not even read. */
+static void clickhouse_word_held(const struct sql *s, struct buffer *b, const char *argument)
+{
+    const struct clickhouse_some *some = s->arg;
+    const bool list = some && some->count;
+    buffer_printf(b, "SELECT site, process, %s", argument);
+    sql_put(s, b, " FROM figure GLOBAL ALL INNER JOIN (");
+    sql_put(s, b, list ? "$shown_sites" : "$sites");
+    sql_put(s, b, ") AS sites USING stack WHERE $attempts");
+    if (list || s->q->top)
+        sql_put(s, b, " AND stack GLOBAL IN (SELECT stack FROM ($shown_sites))");
     buffer_append_text(b, " GROUP BY site, process");
 }
 
-/* ---- leaks ---- */
+static void clickhouse_word_watched_sites(const struct sql *s, struct buffer *b,
+                                          const char *argument)
+{
+    (void)argument;
+    sql_put(s, b,
+            s->q->call_sites
+                ? "SELECT *, frame AS place_of FROM (SELECT *, site AS ends FROM ($watched_rows))"
+                  " AS rows GLOBAL ALL INNER JOIN ($called) AS called USING ends"
+                : "SELECT *, site AS place_of FROM ($watched_rows)");
+}
 
-static char *leaks_of(const struct fleet_selection *of, const struct some *some)
+#define ESTIMATES                                                                                  \
+    "sum(bytes) AS total, $reach(toFloat64(bytes - low)) AS down, $reach(toFloat64(high - bytes))" \
+    " AS up, sum(blocks) AS total_blocks, sum(samples) AS total_samples, sum(sampled_bytes) AS"    \
+    " total_sampled, toUInt64(uniqExact(process)) AS processes, toUInt64(uniqExact(host)) AS "     \
+    "hosts"
+
+static const struct sql_word clickhouse_words[] = {
+    {"where", NULL, clickhouse_word_where},
+    {"kind", NULL, clickhouse_word_kind},
+    {"part", NULL, clickhouse_word_part},
+    {"attempts", NULL, clickhouse_word_attempts},
+    {"sites", NULL, clickhouse_word_sites},
+    {"shown_sites", NULL, clickhouse_word_shown_sites},
+    {"held", NULL, clickhouse_word_held},
+    {"watched_sites", NULL, clickhouse_word_watched_sites},
+    /* the newest rows of the processes selected, before: of the first selection */
+    {"newest",
+     "FROM process WHERE (key, version) GLOBAL IN"
+     " (SELECT key, max(version) FROM process GROUP BY key)$where($1) LIMIT 1 BY key",
+     NULL},
+    {"processes", "SELECT $1 $newest()", NULL},
+    {"attempts_of", "attempt GLOBAL IN (SELECT attempt FROM (SELECT attempt, key $newest($1)))",
+     NULL},
+    {"called", "SELECT site AS ends, max(frame) AS frame FROM called GROUP BY site", NULL},
+    /* Sums by stack come first: there are far fewer of them than figures, and they alone are
+     * joined. */
+    {"sums",
+     "SELECT site, sum(stack_sum) AS site_sum, sum(stack_blocks) AS site_blocks FROM"
+     " (SELECT stack, sum($by) AS stack_sum, sum(end_blocks) AS stack_blocks FROM figure"
+     " WHERE $attempts GROUP BY stack) AS sums GLOBAL ALL INNER JOIN ($sites) AS sites"
+     " USING stack GROUP BY site",
+     NULL},
+    /* The values of each process at each path. */
+    {"paths",
+     "SELECT path, max(toInt64(site)) AS top_site, sum($by) AS value$1 FROM figure"
+     " GLOBAL ALL INNER JOIN (SELECT stack, site, path FROM ($sites) AS sites GLOBAL ALL"
+     " INNER JOIN (SELECT id AS site, any(path) AS path FROM site GROUP BY id) AS paths"
+     " USING site) AS sites USING stack WHERE ",
+     NULL},
+    /* by rank, of n of which `down` has those above 0, the largest first; behind its end is 0 */
+    {"rank", "down[toUInt64(n + 1 - $1)]", NULL},
+    {"ranks",
+     "$rank(1) AS minimum, $rank(intDiv(n + 3, 4)) AS quartile_1,"
+     " $rank(intDiv(n + 1, 2)) AS median, $rank(intDiv(3 * n + 3, 4)) AS quartile_3,"
+     " $rank(intDiv(9 * n + 9, 10)) AS p90, $rank(intDiv(99 * n + 99, 100)) AS p99,"
+     " $rank(n) AS maximum",
+     NULL},
+    /* for several independent estimates: how far the interval of the sum reaches */
+    {"reach", "toUInt64(round(sqrt(sum($1 * $1))))", NULL},
+    /* the last report of each process */
+    {"last",
+     "SELECT $1 FROM watched WHERE kind = $kind$where() ORDER BY process, time_ns DESC,"
+     " toInt64(key) DESC LIMIT 1 BY process",
+     NULL},
+    {"watched_rows",
+     "SELECT * FROM watched_site WHERE report GLOBAL IN (SELECT key FROM"
+     " ($last(key, process, time_ns))) LIMIT 1 BY report, place",
+     NULL},
+    {NULL, NULL, NULL}};
+
+static const char *const clickhouse_questions[ASK_QUESTIONS] = {
+    [ASK_TOTALS] = "SELECT count(), countIf(complete = 0), uniqExact(host), uniqExact(service),"
+                   " uniqExactIf(build_id, build_id != ''), sum(events), sum(lost_events),"
+                   " sum(requested_bytes)$each(, sum($f)), '' FROM ($processes(*))",
+    /* Processes of a site are counted process by process: the sets of sites of a process are small,
+     * the sets of processes of all sites are not. */
+    [ASK_SITES] =
+        "SELECT site$each(, total_$f), processes, hosts, '' FROM (SELECT site"
+        "$each(, sum(stack_$f) AS total_$f) FROM (SELECT stack$each(, sum($f) AS stack_$f)"
+        " FROM figure WHERE $attempts GROUP BY stack) AS sums GLOBAL ALL INNER JOIN ($sites) AS"
+        " sites USING stack GROUP BY site) AS summed GLOBAL ALL LEFT JOIN"
+        " (SELECT site, count() AS processes, uniqExact(name) AS hosts FROM"
+        " (SELECT attempt, any(host) AS name, arrayJoin(groupUniqArray(site)) AS site"
+        " FROM figure GLOBAL ALL INNER JOIN ($sites) AS sites USING stack WHERE $attempts AND $by "
+        "> 0"
+        " GROUP BY attempt) GROUP BY site) AS counted USING site ORDER BY total_$by DESC,"
+        " total_peak_bytes DESC, total_allocated_bytes DESC, total_calls DESC, toInt64(site)",
+    [ASK_HELD] =
+        "SELECT path, top_site, newer, value FROM ($paths(, toUInt64(0) AS newer, process AS"
+        " held_by)$attempts(old) GROUP BY path, process UNION ALL $paths(, toUInt64(1) AS newer,"
+        " process AS held_by)$attempts GROUP BY path, process) ORDER BY path, newer, held_by",
+    [ASK_LEAKS] =
+        "SELECT site, total, total_blocks, processes, hosts, calling_processes, calling_hosts,"
+        " most.1 AS most_bytes, most.2 AS most_host FROM (SELECT site, sum(bytes) AS total,"
+        " sum(blocks) AS total_blocks, countIf(blocks > 0) AS processes,"
+        " uniqExactIf(name, blocks > 0) AS hosts, count() AS calling_processes,"
+        " uniqExact(name) AS calling_hosts, arraySort(groupArray((bytes, name)))[-1] AS most"
+        " FROM ($held(sum(end_bytes) AS bytes, sum(end_blocks) AS blocks)) AS held GLOBAL ALL"
+        " INNER JOIN ($processes(key AS process, host AS name)) AS named USING process"
+        " GROUP BY site HAVING total_blocks > 0)"
+        " ORDER BY total DESC, total_blocks DESC, toInt64(site)",
+    [ASK_SPREAD] =
+        "SELECT site, total, processes, $ranks, '' FROM (SELECT site, sum(value) AS total, count()"
+        " AS processes, arrayReverseSort(groupArray(value)) AS down,"
+        " assumeNotNull((SELECT greatest(count(), 1) FROM ($processes(key)))) AS n FROM"
+        " ($held(sum($by) AS value) HAVING value > 0) GROUP BY site)"
+        " ORDER BY total DESC, toInt64(site)",
+    [ASK_PARTS] =
+        "SELECT toUInt64(0), total, n, $ranks, part FROM (SELECT part, sum(value) AS total,"
+        " count() AS n, arrayReverseSort(groupArray(value)) AS down FROM"
+        " ($processes($part AS part, $by AS value)) GROUP BY part) ORDER BY total DESC, part",
+    /* First each process's slices are joined, wherever its rows are. Among the narrower slices of a
+     * process in a slice, the last one has the values at the end. */
+    [ASK_SLICES] =
+        "SELECT slice_ns, count() AS processes, uniqExact(name) AS hosts, sum(live) AS live_bytes,"
+        " sum(peak) AS peak_bytes, sum(allocated) AS allocated_bytes, sum(called) AS calls, ''"
+        " FROM (SELECT intDiv(start_ns, $width) * $width AS slice_ns, attempt, any(host) AS name,"
+        " sum(if(last = 1 OR (start_ns + width_ns) % $width = 0, live_bytes, toUInt64(0))) AS live,"
+        " max(peak_bytes) AS peak, sum(allocated_bytes) AS allocated, sum(calls) AS called"
+        " FROM slice WHERE $attempts GROUP BY slice_ns, attempt)"
+        " GROUP BY slice_ns ORDER BY slice_ns",
+    [ASK_SPAN] = "SELECT min(start_ns), max(end_ns), max(slice_ns), '' FROM"
+                 " ($processes(key, start_ns, end_ns, slice_ns))",
+    [ASK_WATCHED] =
+        "SELECT place_of, " ESTIMATES ", max(oldest_ns) AS oldest, '' FROM ($watched_sites) AS held"
+        " GLOBAL ALL INNER JOIN ($last(key AS report, process, host, time_ns, key)) AS reports"
+        " USING report GROUP BY place_of ORDER BY total DESC, toInt64(place_of)",
+    [ASK_WATCHED_TOTAL] =
+        "SELECT toUInt64(0), " ESTIMATES ", min(time_ns) AS oldest, '' FROM ($last(*))"};
+
+char *clickhouse_sql(struct fleet_store *s, const struct store_query *q)
+{
+    (void)s;
+    return sql_text(&(struct sql){.words = clickhouse_words, .q = q},
+                    clickhouse_questions[q->what]);
+}
+
+char *clickhouse_sql_of_some(const struct store_query *q, const struct clickhouse_some *some)
+{
+    return sql_text(&(struct sql){.words = clickhouse_words, .q = q, .arg = some},
+                    clickhouse_questions[q->what]);
+}
+
+/* For what is asked before: the sums of each site. */
+char *clickhouse_sql_of_sums(const struct store_query *q)
+{
+    return sql_text(&(struct sql){.words = clickhouse_words, .q = q},
+                    "SELECT site, site_sum, site_blocks, '' FROM ($sums)");
+}
+
+/* "attempt, stacks, place" of the processes selected, those of a host (place) together. */
+char *clickhouse_sql_of_processes(const struct store_query *q, bool old)
+{
+    return sql_text(
+        &(struct sql){.words = clickhouse_words, .q = q},
+        old ? "SELECT attempt, stacks, cityHash64(host) AS place, '' FROM"
+              " (SELECT key, attempt, stacks, host $newest(old)) ORDER BY place, attempt"
+            : "SELECT attempt, stacks, cityHash64(host) AS place, '' FROM"
+              " (SELECT key, attempt, stacks, host $newest()) ORDER BY place, attempt");
+}
+
+/* Those of one host, as a condition. */
+char *clickhouse_sql_of_host(const struct store_query *q, bool old, uint64_t place)
 {
     struct buffer b = {0};
-    buffer_append_text(
-        &b, "SELECT site, total, total_blocks, processes, hosts, calling_processes, calling_hosts,"
-            " most.1 AS most_bytes, most.2 AS most_host FROM (SELECT site, sum(bytes) AS total,"
-            " sum(blocks) AS total_blocks, countIf(blocks > 0) AS processes,"
-            " uniqExactIf(name, blocks > 0) AS hosts, count() AS calling_processes,"
-            " uniqExact(name) AS calling_hosts, arraySort(groupArray((bytes, name)))[-1] AS most"
-            " FROM (");
-    held(&b, "sum(end_bytes) AS bytes, sum(end_blocks) AS blocks", of, some);
-    buffer_append_text(&b, ") AS held GLOBAL ALL INNER JOIN (");
-    clickhouse_processes(&b, "key AS process, host AS name", of);
-    buffer_append_text(&b, ") AS named USING process GROUP BY site HAVING total_blocks > 0)"
-                           " ORDER BY total DESC, total_blocks DESC, toInt64(site)");
+    const struct sql s = {.words = clickhouse_words, .q = q};
+    sql_put(&s, &b,
+            old ? "attempt GLOBAL IN (SELECT attempt FROM (SELECT attempt, key, host $newest(old))"
+                : "attempt GLOBAL IN (SELECT attempt FROM (SELECT attempt, key, host $newest())");
+    buffer_printf(&b, " WHERE cityHash64(host) = %" PRIu64 ")", place);
     return clickhouse_text(&b);
 }
 
-char *clickhouse_leaks_sql(struct fleet_store *s, const struct fleet_selection *of, uint64_t top)
+/* Sums of values and of their squares: values are split into parts of 21 bits, because old servers
+ * have no integers above 64 bits. */
+char *clickhouse_sql_of_moments(const struct store_query *q, const struct clickhouse_some *some)
 {
-    const struct some some = {.top = top, .by = BY_END, .leaks = true};
-    (void)s;
-    return leaks_of(of, &some);
-}
-
-/* ---- spread ---- */
-
-/* Values by rank, of n of which `down` has those above 0, the largest first. Behind its end an
- * array has 0. */
-static void ranks(struct buffer *b)
-{
-    static const struct {
-        const char *rank, *name;
-    } of[SPREAD_RANKS] = {{"1", "minimum"},
-                          {"intDiv(n + 3, 4)", "quartile_1"},
-                          {"intDiv(n + 1, 2)", "median"},
-                          {"intDiv(3 * n + 3, 4)", "quartile_3"},
-                          {"intDiv(9 * n + 9, 10)", "p90"},
-                          {"intDiv(99 * n + 99, 100)", "p99"},
-                          {"n", "maximum"}};
-    for (size_t i = 0; i < SPREAD_RANKS; i++)
-        buffer_printf(b, ", down[toUInt64(n + 1 - %s)] AS %s", of[i].rank, of[i].name);
-}
-
-static char *spread_of(const struct fleet_selection *of, enum metric by, const struct some *some)
-{
-    struct buffer b = {0}, value = {0};
-    buffer_printf(&value, "sum(%s) AS value", store_column(by));
-    buffer_append_text(&b, "SELECT site, total, processes");
-    ranks(&b);
-    buffer_append_text(&b, ", '' FROM (SELECT site, sum(value) AS total, count() AS processes,"
-                           " arrayReverseSort(groupArray(value)) AS down,"
-                           " assumeNotNull((SELECT greatest(count(), 1) FROM (");
-    clickhouse_processes(&b, "key", of);
-    buffer_append_text(&b, "))) AS n FROM (");
-    held(&b, buffer_text(&value), of, some);
-    buffer_append_text(&b, " HAVING value > 0) GROUP BY site) ORDER BY total DESC, toInt64(site)");
-    buffer_release(&value);
-    return clickhouse_text(&b);
-}
-
-char *clickhouse_spread_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                            uint64_t top)
-{
-    const struct some some = {.top = top, .by = by};
-    (void)s;
-    return spread_of(of, by, &some);
-}
-
-/* ---- of some sites ---- */
-
-int clickhouse_order(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                     store_order_fn *site, void *arg, struct error *err)
-{
-    struct clickhouse *c = clickhouse_of(s);
-    struct buffer sql = {0};
-    struct binary b;
-    sums_of_sites(&sql, of, by);
-    char *text = clickhouse_text(&sql);
-    int status = clickhouse_ask_text(c, text, &b, err);
-    if (status)
-        return -1;
-    while (!status && binary_more(&b)) {
-        const uint64_t id = binary_number(&b), value = binary_number(&b);
-        const uint64_t blocks = binary_number(&b);
-        status = binary_end(c, &b, err);
-        if (!status)
-            status = site(arg, id, value, blocks, err);
-    }
-    binary_release(&b);
-    return status;
-}
-
-/* As many at once as bound the server's memory, and its text. */
-static size_t at_once(uint64_t processes)
-{
-    const uint64_t most = GROUPS_MOST / (processes + 1);
-    return most < 1 ? 1 : most > SITES_MOST ? SITES_MOST : most;
-}
-
-/* Asks and frees `sql`. */
-static int ask_some(struct fleet_store *s, char *sql, unsigned numbers, store_answer_fn *answer,
-                    void *arg, struct error *err)
-{
-    const int status =
-        sql ? clickhouse_ask_rows(s, sql, numbers, answer, arg, err) : error_memory(err);
-    free(sql);
-    return status;
-}
-
-int clickhouse_leaks(struct fleet_store *s, const struct fleet_selection *of, const uint64_t *sites,
-                     size_t count, uint64_t processes, store_answer_fn *answer, void *arg,
-                     struct error *err)
-{
-    const size_t step = at_once(processes);
-    int status = 0;
-    for (size_t at = 0; at < count && !status; at += step) {
-        const struct some some = {.sites = sites + at,
-                                  .count = count - at < step ? count - at : step};
-        status = ask_some(s, leaks_of(of, &some), LEAK_NUMBERS, answer, arg, err);
-    }
-    return status;
-}
-
-int clickhouse_spread(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                      const uint64_t *sites, size_t count, uint64_t processes,
-                      store_answer_fn *answer, void *arg, struct error *err)
-{
-    const size_t step = at_once(processes);
-    int status = 0;
-    for (size_t at = 0; at < count && !status; at += step) {
-        const struct some some = {.sites = sites + at,
-                                  .count = count - at < step ? count - at : step};
-        status = ask_some(s, spread_of(of, by, &some), SPREAD_NUMBERS, answer, arg, err);
-    }
-    return status;
-}
-
-char *clickhouse_parts_sql(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                           const struct fleet_group *group)
-{
-    struct buffer b = {0}, what = {0};
-    (void)s;
-    buffer_append_text(&b, "SELECT toUInt64(0), total, n");
-    ranks(&b);
-    buffer_append_text(&b, ", part FROM (SELECT part, sum(value) AS total, count() AS n,"
-                           " arrayReverseSort(groupArray(value)) AS down FROM (");
-    if (group->label) {
-        buffer_append_text(&what, "label_values[indexOf(label_keys, ");
-        clickhouse_quote(&what, group->label, strlen(group->label));
-        buffer_append_text(&what, ")]");
-    } else if (group->column) {
-        buffer_append_text(&what, group->column);
-    } else {
-        buffer_append_text(&what, "''");
-    }
-    buffer_printf(&what, " AS part, %s AS value", store_column(by));
-    clickhouse_processes(&b, buffer_text(&what), of);
-    buffer_append_text(&b, ") GROUP BY part) ORDER BY total DESC, part");
-    buffer_release(&what);
-    return clickhouse_text(&b);
+    return sql_text(&(struct sql){.words = clickhouse_words, .q = q, .arg = some},
+                    "SELECT path, max(top_site) AS any_site, count(), sum(value), sum(a * a),"
+                    " sum(a * b), sum(b * b + 2 * a * c), sum(b * c), sum(c * c), '' FROM ("
+                    "$paths(, toUInt64(value % 2097152) AS a, toUInt64(intDiv(value, 2097152)"
+                    " % 2097152) AS b, toUInt64(intDiv(value, 4398046511104)) AS c)"
+                    "$attempts GROUP BY path, process) GROUP BY path");
 }

@@ -30,11 +30,12 @@ struct changes {
     struct numbers paths; /* places in items, from 1 */
 };
 
-static int add(void *arg, const struct store_held *h, struct error *err)
+static int add(void *arg, const uint64_t *held, const char *text, struct error *err)
 {
     struct changes *c = arg;
-    const int side = h->newer ? NEW : OLD;
-    uint64_t *number = numbers_at(&c->paths, h->path, err);
+    const int side = held[HELD_NEWER] ? NEW : OLD;
+    uint64_t *number = numbers_at(&c->paths, held[HELD_PATH], err);
+    (void)text;
     if (!number)
         return -1;
     if (!*number) {
@@ -44,11 +45,12 @@ static int add(void *arg, const struct store_held *h, struct error *err)
     }
     struct change *k = &c->items[*number - 1];
     /* one call site of a path, the same whatever the order of the processes is */
-    if (!k->processes[side] || (int64_t)h->site > (int64_t)k->sites[side])
-        k->sites[side] = h->site;
-    k->processes[side] += h->processes;
-    k->sum[side] += h->sum;
-    k->squares[side] = store_squares(k->squares[side], h->squares);
+    if (!k->processes[side] || (int64_t)held[HELD_SITE] > (int64_t)k->sites[side])
+        k->sites[side] = held[HELD_SITE];
+    k->processes[side] += held[HELD_PROCESSES];
+    k->sum[side] += held[HELD_SUM];
+    k->squares[side] = store_squares(
+        k->squares[side], (unsigned __int128)held[HELD_SQUARES_HIGH] << 64 | held[HELD_SQUARES]);
     return k->processes[side] <= c->totals[side].processes
                ? 0
                : error_set(err, ERROR_FORMAT, "the store changed meanwhile");
@@ -110,6 +112,13 @@ static double mean(const struct changes *c, const struct change *k, int side)
     return (double)k->sum[side] / (double)c->totals[side].processes;
 }
 
+/* How many of each side are shown at most. */
+static uint64_t shown_of(const struct changes *c, uint64_t in_text)
+{
+    const uint64_t top = show_top(c->question, in_text);
+    return top ? top : c->count;
+}
+
 /* ---- JSON ---- */
 
 static void put_real(struct json *j, const char *key, const char *unit, double v)
@@ -125,7 +134,7 @@ static int write_change(struct json *j, struct fleet_store *store, const struct 
 {
     const char *unit = unit_of(c->question->by);
     json_open_object(j, NULL);
-    if (show_frames(j, store, k->site, err))
+    if (show_frames(j, store, k->site, false, err))
         return -1;
     json_number(j, "old_processes", k->processes[OLD]);
     json_number(j, "new_processes", k->processes[NEW]);
@@ -147,7 +156,7 @@ static int diff_as_json(FILE *out, struct fleet_store *store, const struct chang
                         struct error *err)
 {
     static const char *const sides[SIDES] = {"old", "new"};
-    const uint64_t top = show_top(c->question, SHOW_SITES);
+    const uint64_t top = shown_of(c, SHOW_SITES);
     struct json j = {.out = out};
     int status = 0;
     json_begin(&j);
@@ -193,7 +202,7 @@ static int print_change(FILE *out, struct fleet_store *store, const struct chang
     const enum metric by = c->question->by;
     char growth[HUMAN_TEXT_BYTES + 1], low[HUMAN_TEXT_BYTES + 1], high[HUMAN_TEXT_BYTES + 1];
     struct buffer line = {0};
-    if (show_call_site(store, k->site, &line, err)) {
+    if (show_call_site(store, k->site, false, &line, err)) {
         buffer_release(&line);
         return -1;
     }
@@ -208,7 +217,7 @@ static int print_change(FILE *out, struct fleet_store *store, const struct chang
 static int diff_as_text(FILE *out, struct fleet_store *store, const struct changes *c,
                         struct error *err)
 {
-    const uint64_t top = show_top(c->question, SHOW_SITES);
+    const uint64_t top = shown_of(c, SHOW_SITES);
     uint64_t unsure = 0, shown = 0;
     int status = 0;
     text_printf(out, "%s: %s %s against %s, by %s, mean of a process\n\n", c->question->where,
@@ -237,7 +246,7 @@ static int diff_as_text(FILE *out, struct fleet_store *store, const struct chang
 /* Those that may be shown, all at once. */
 static int prepare(struct fleet_store *store, const struct changes *c, struct error *err)
 {
-    const uint64_t top = show_top(c->question, SHOW_SITES_MOST);
+    const uint64_t top = shown_of(c, SHOW_SITES_MOST);
     uint64_t *sites = malloc((c->count + 1) * sizeof *sites);
     size_t count = 0;
     if (!sites)
@@ -245,7 +254,7 @@ static int prepare(struct fleet_store *store, const struct changes *c, struct er
     for (size_t i = 0; i < c->count; i++)
         if (i < top || (!c->question->growth && i + top >= c->count))
             sites[count++] = c->items[i].site;
-    const int status = store_prepare_frames(store, sites, count, err);
+    const int status = store_prepare_frames(store, sites, count, false, err);
     free(sites);
     return status;
 }
@@ -254,9 +263,10 @@ int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selectio
                const struct fleet_selection *now, const struct fleet_question *q, struct error *err)
 {
     struct changes c = {.question = q, .of = {old, now}};
+    struct store_query asked = {.what = ASK_HELD, .of = now, .old = old, .by = q->by};
     int status = 0;
     for (int side = 0; side < SIDES && !status; side++) {
-        status = store->engine->totals(store, c.of[side], &c.totals[side], err);
+        status = store_totals_ask(store, c.of[side], &c.totals[side], err);
         if (!status && !c.totals[side].processes)
             status = q->growth ? error_set(err, ERROR_USAGE, "no process was recorded %s",
                                            side == OLD
@@ -267,7 +277,7 @@ int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selectio
                                            side == OLD ? "old" : "new");
     }
     if (!status)
-        status = store->engine->held(store, old, now, q->by, add, &c, err);
+        status = store_ask(store, &asked, add, &c, err);
     if (!status) {
         compare(&c);
         if (c.count)
@@ -286,5 +296,6 @@ int fleet_diff_sql(FILE *out, struct fleet_store *store, const struct fleet_sele
                    const struct fleet_selection *now, const struct fleet_question *q,
                    struct error *err)
 {
-    return show_sql(out, store->engine->held_sql(store, old, now, q->by), 0, err);
+    const struct store_query asked = {.what = ASK_HELD, .of = now, .old = old, .by = q->by};
+    return show_sql(out, store, &asked, 0, err);
 }

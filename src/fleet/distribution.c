@@ -11,13 +11,26 @@
 struct asked {
     const struct fleet_question *q;
     struct store_totals totals;
+    struct store_query asked; /* of sites */
     struct answers parts, sites;
 };
 
-static int as_json(FILE *out, struct fleet_store *store, const struct asked *a, struct error *err)
+const struct column spread_columns[] = {
+    ANSWER_NUMBER(SPREAD_PROCESSES, COUNT, "processes", NULL, 0),
+    ANSWER_NUMBER(SPREAD_SUM, COUNT, "sum", NULL, 0),
+    ANSWER_NUMBER(SPREAD_VALUES, COUNT, "minimum", NULL, 0),
+    ANSWER_NUMBER(SPREAD_VALUES + 1, COUNT, "quartile_1", NULL, 0),
+    ANSWER_NUMBER(SPREAD_VALUES + 2, COUNT, "median", NULL, 0),
+    ANSWER_NUMBER(SPREAD_VALUES + 3, COUNT, "quartile_3", NULL, 0),
+    ANSWER_NUMBER(SPREAD_VALUES + 4, COUNT, "p90", NULL, 0),
+    ANSWER_NUMBER(SPREAD_VALUES + 5, COUNT, "p99", NULL, 0),
+    ANSWER_NUMBER(SPREAD_VALUES + 6, COUNT, "maximum", NULL, 0),
+    COLUMN_END};
+
+static int distribution_as_json(FILE *out, struct fleet_store *store, const struct asked *a,
+                                struct error *err)
 {
     struct json j = {.out = out};
-    int status = 0;
     json_begin(&j);
     json_text(&j, "store", a->q->where);
     json_text(&j, "by", show_metric(a->q->by));
@@ -27,19 +40,14 @@ static int as_json(FILE *out, struct fleet_store *store, const struct asked *a, 
     for (size_t i = 0; i < a->parts.count; i++) {
         json_open_object(&j, NULL);
         json_text(&j, "group", a->parts.items[i].text);
-        show_spread(&j, a->parts.items[i].numbers);
+        table_fields(&j, &(struct table){.columns = spread_columns}, &a->parts.items[i]);
         json_close_object(&j);
     }
     json_close_array(&j);
     json_number(&j, "groups_total", a->parts.total);
-    json_open_array(&j, "sites");
-    for (size_t i = 0; i < a->sites.count && !status; i++) {
-        json_open_object(&j, NULL);
-        status = show_frames(&j, store, a->sites.items[i].numbers[SPREAD_SITE], err);
-        show_spread(&j, a->sites.items[i].numbers);
-        json_close_object(&j);
-    }
-    show_end(&j, a->sites.total, a->sites.count, status ? err : NULL);
+    const int status = answers_json(&j, store, &a->asked, &a->sites, spread_columns, err);
+    json_close_object(&j);
+    json_end(&j);
     return status;
 }
 
@@ -49,57 +57,57 @@ static void print_heading(FILE *out, const char *what)
                 "25%", "median", "75%", "90%", "99%", "maximum", what);
 }
 
-static void print_values(FILE *out, const struct asked *a, const uint64_t *numbers,
-                         const char *what)
+static void print_values(FILE *out, const struct answer *row, const void *arg)
 {
+    const struct asked *a = arg;
     char text[HUMAN_TEXT_BYTES];
-    text_printf(out, "%9s", human_count(text, numbers[SPREAD_PROCESSES]));
+    text_printf(out, "%9s", human_count(text, row->numbers[SPREAD_PROCESSES]));
     for (int i = 0; i < SPREAD_RANKS; i++)
-        text_printf(out, "  %9s", show_figure(text, numbers[SPREAD_VALUES + i], a->q->by));
-    text_printf(out, "  %s\n", what);
+        text_printf(out, "  %9s", show_figure(text, row->numbers[SPREAD_VALUES + i], a->q->by));
+    text_printf(out, "  ");
 }
 
-static int as_text(FILE *out, struct fleet_store *store, const struct asked *a, struct error *err)
+static int distribution_as_text(FILE *out, struct fleet_store *store, const struct asked *a,
+                                struct error *err)
 {
-    int status = 0;
+    const bool grouped = a->q->group.column || a->q->group.label;
+    char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES];
     text_printf(out, "%s: %s %s on %s %s, by %s, in one process\n", a->q->where,
-                COUNT(a->totals.processes), plural(a->totals.processes, "process", "processes"),
-                COUNT(a->totals.hosts), plural(a->totals.hosts, "host", "hosts"),
+                human_count(n, a->totals.processes),
+                plural(a->totals.processes, "process", "processes"),
+                human_count(m, a->totals.hosts), plural(a->totals.hosts, "host", "hosts"),
                 show_metric(a->q->by));
-    print_heading(out, a->q->group.column || a->q->group.label ? "group" : "");
-    for (size_t i = 0; i < a->parts.count; i++)
-        print_values(out, a, a->parts.items[i].numbers,
-                     *a->parts.items[i].text                   ? a->parts.items[i].text
-                     : a->q->group.column || a->q->group.label ? "(none)"
-                                                               : "all");
-    if (a->parts.total > a->parts.count)
-        text_printf(out, "%s more groups\n", COUNT(a->parts.total - a->parts.count));
-    print_heading(out, "call site");
-    for (size_t i = 0; i < a->sites.count && !status; i++) {
-        struct buffer line = {0};
-        status = show_call_site(store, a->sites.items[i].numbers[SPREAD_SITE], &line, err);
-        if (!status)
-            print_values(out, a, a->sites.items[i].numbers, buffer_text(&line));
-        buffer_release(&line);
+    print_heading(out, grouped ? "group" : "");
+    for (size_t i = 0; i < a->parts.count; i++) {
+        const char *name = a->parts.items[i].text;
+        print_values(out, &a->parts.items[i], a);
+        text_printf(out, "%s\n", *name ? name : grouped ? "(none)" : "all");
     }
-    if (!status && a->sites.total > a->sites.count)
-        text_printf(out, "%s more call sites\n", COUNT(a->sites.total - a->sites.count));
-    return status;
+    show_more(out, a->parts.total - a->parts.count, "groups");
+    print_heading(out, "call site");
+    const int status = answers_text(out, store, &a->asked, &a->sites, print_values, a, err);
+    return status ? status : show_more(out, a->sites.total - a->sites.count, "call sites");
 }
 
 int fleet_distribution(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                        const struct fleet_question *q, struct error *err)
 {
-    const uint64_t top = show_top(q, SHOW_SITES);
-    struct asked a = {.q = q, .parts = {.top = top}, .sites = {.top = top}};
-    int status = store->engine->totals(store, of, &a.totals, err);
+    struct asked a = {.q = q,
+                      .asked = {.what = ASK_SPREAD,
+                                .of = of,
+                                .by = q->by,
+                                .call_sites = show_by_call_site(q),
+                                .top = show_top(q, SHOW_SITES)}};
+    struct store_query parts = {
+        .what = ASK_PARTS, .of = of, .by = q->by, .group = &q->group, .top = a.asked.top};
+    int status = store_totals_ask(store, of, &a.totals, err);
+    a.asked.processes = a.totals.processes;
     if (!status)
-        status = answers_ask(&a.parts, store, store->engine->parts_sql(store, of, q->by, &q->group),
-                             SPREAD_NUMBERS, false, err);
+        status = answers_ask(&a.parts, store, &parts, false, err);
     if (!status)
-        status = answers_sites(&a.sites, store, of, q->by, false, a.totals.processes, err);
+        status = answers_ask(&a.sites, store, &a.asked, true, err);
     if (!status)
-        status = (q->json ? as_json : as_text)(out, store, &a, err);
+        status = (q->json ? distribution_as_json : distribution_as_text)(out, store, &a, err);
     answers_release(&a.parts);
     answers_release(&a.sites);
     return status;
@@ -108,8 +116,14 @@ int fleet_distribution(FILE *out, struct fleet_store *store, const struct fleet_
 int fleet_distribution_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                            const struct fleet_question *q, struct error *err)
 {
-    const int status = show_sql(out, store->engine->parts_sql(store, of, q->by, &q->group), 0, err);
-    return status
-               ? status
-               : show_sql(out, store->engine->spread_sql(store, of, q->by, show_limit(q)), 0, err);
+    struct store_query asked = {.what = ASK_PARTS,
+                                .of = of,
+                                .by = q->by,
+                                .group = &q->group,
+                                .call_sites = q->call_sites,
+                                .top = show_limit(q)};
+    if (show_sql(out, store, &asked, 0, err))
+        return -1;
+    asked.what = ASK_SPREAD;
+    return show_sql(out, store, &asked, 0, err);
 }

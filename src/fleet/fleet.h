@@ -135,6 +135,7 @@ struct fleet_question {
     uint64_t top; /* sites shown; 0: 10 in text, 1000 in JSON; FLEET_ALL: all */
     bool json;
     bool page;                /* report and diff: JSON with what only a page shows, too */
+    bool call_sites;          /* JSON and SQL have call sites, as text does; else whole stacks */
     bool growth;              /* diff: only what grew */
     struct fleet_group group; /* distribution, page */
     const char *kind;         /* watched: of reports */

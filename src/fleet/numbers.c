@@ -44,6 +44,12 @@ uint64_t *numbers_at(struct numbers *n, uint64_t id, struct error *err)
     return &e->number;
 }
 
+const uint64_t *numbers_find(const struct numbers *n, uint64_t id)
+{
+    const struct numbers_entry *e = n->room ? place(n->entries, n->room, id) : NULL;
+    return e && e->number ? &e->number : NULL;
+}
+
 void numbers_release(struct numbers *n)
 {
     free(n->entries);

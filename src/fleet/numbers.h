@@ -22,6 +22,8 @@ struct numbers { /* all zero: empty */
 /* The number of an id; 0: it is fresh, and the caller gives it one before the next call. NULL with
  * *err without memory. */
 uint64_t *numbers_at(struct numbers *n, uint64_t id, struct error *err);
+/* NULL: the id has none. */
+const uint64_t *numbers_find(const struct numbers *n, uint64_t id);
 void numbers_release(struct numbers *n);
 
 #endif

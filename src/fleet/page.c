@@ -51,16 +51,17 @@ void page_head(struct json *j, const struct fleet_selection *of, const struct st
 static int write_part(struct json *j, struct fleet_store *store, const struct fleet_selection *of,
                       enum metric by, const struct fleet_group *group, struct error *err)
 {
-    struct answers parts = {.top = PARTS};
-    const int status = answers_ask(&parts, store, store->engine->parts_sql(store, of, by, group),
-                                   SPREAD_NUMBERS, false, err);
+    struct answers parts = {0};
+    struct store_query asked = {
+        .what = ASK_PARTS, .of = of, .by = by, .group = group, .top = PARTS};
+    const int status = answers_ask(&parts, store, &asked, false, err);
     json_open_object(j, NULL);
     json_text(j, "by", show_metric(by));
     json_open_array(j, "groups");
     for (size_t i = 0; i < parts.count && !status; i++) {
         json_open_object(j, NULL);
         json_text(j, "group", parts.items[i].text);
-        show_spread(j, parts.items[i].numbers);
+        table_fields(j, &(struct table){.columns = spread_columns}, &parts.items[i]);
         json_close_object(j);
     }
     json_close_array(j);

@@ -32,13 +32,25 @@ const char *show_figure(char room[HUMAN_TEXT_BYTES], uint64_t value, enum metric
 
 uint64_t show_top(const struct fleet_question *q, uint64_t in_text)
 {
-    return q->top ? q->top : q->json ? SHOW_SITES_MOST : in_text;
+    return q->top ? show_limit(q) : q->json ? SHOW_SITES_MOST : in_text;
 }
 
 uint64_t show_limit(const struct fleet_question *q) { return q->top == FLEET_ALL ? 0 : q->top; }
 
-int show_sql(FILE *out, char *sql, uint64_t top, struct error *err)
+bool show_by_call_site(const struct fleet_question *q) { return q->call_sites; }
+
+int show_more(FILE *out, uint64_t count, const char *things)
 {
+    char n[HUMAN_TEXT_BYTES];
+    if (count)
+        text_printf(out, "%s more %s\n", human_count(n, count), things);
+    return 0;
+}
+
+int show_sql(FILE *out, struct fleet_store *store, const struct store_query *q, uint64_t top,
+             struct error *err)
+{
+    char *sql = store_sql(store, q);
     if (!sql)
         return error_memory(err);
     text_printf(out, "%s", sql);
@@ -87,11 +99,13 @@ static int write_frame(struct json *j, const char *text, struct error *err)
     return 0;
 }
 
-int show_frames(struct json *j, struct fleet_store *store, uint64_t site, struct error *err)
+int show_frames(struct json *j, struct fleet_store *store, uint64_t site, bool call_sites,
+                struct error *err)
 {
     uint64_t call_site;
     struct frames frames = {0};
-    int status = store->engine->frames(store, site, &call_site, add_frame, &frames, err);
+    int status =
+        store->engine->frames(store, site, call_sites, &call_site, add_frame, &frames, err);
     const char *text = buffer_text(&frames.text);
     /* A deep stack is shown by its two ends; the outer one begins no further out than the call
      * site. */
@@ -128,24 +142,6 @@ void show_sites_end(struct json *j, uint64_t total, uint64_t shown, const struct
     json_number(j, "sites_left_out", total - shown);
 }
 
-void show_end(struct json *j, uint64_t total, uint64_t shown, const struct error *why)
-{
-    show_sites_end(j, total, shown, why);
-    json_close_object(j);
-    json_end(j);
-}
-
-static const char *const ranks[SPREAD_RANKS] = {"minimum", "quartile_1", "median", "quartile_3",
-                                                "p90",     "p99",        "maximum"};
-
-void show_spread(struct json *j, const uint64_t *numbers)
-{
-    json_number(j, "processes", numbers[SPREAD_PROCESSES]);
-    json_number(j, "sum", numbers[SPREAD_SUM]);
-    for (int i = 0; i < SPREAD_RANKS; i++)
-        json_number(j, ranks[i], numbers[SPREAD_VALUES + i]);
-}
-
 /* "function file:line" of a frame. */
 static int frame_line(const char *text, struct buffer *line, struct error *err)
 {
@@ -164,11 +160,13 @@ static int frame_line(const char *text, struct buffer *line, struct error *err)
     return 0;
 }
 
-int show_call_site(struct fleet_store *store, uint64_t site, struct buffer *line, struct error *err)
+int show_call_site(struct fleet_store *store, uint64_t site, bool call_sites, struct buffer *line,
+                   struct error *err)
 {
     uint64_t call_site;
     struct frames frames = {0};
-    int status = store->engine->frames(store, site, &call_site, add_frame, &frames, err);
+    int status =
+        store->engine->frames(store, site, call_sites, &call_site, add_frame, &frames, err);
     const char *text = buffer_text(&frames.text);
     for (uint64_t i = 0; i < call_site && i + 1 < frames.count; i++)
         text += strlen(text) + 1;

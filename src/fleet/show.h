@@ -4,37 +4,37 @@
 
 #include "base/human.h"
 #include "base/json.h"
-#include "fleet/fleet.h"
+#include "fleet/store.h"
 
 /* "peak", "end", ... */
 const char *show_metric(enum metric by);
 /* As a size or a count. */
 const char *show_figure(char room[HUMAN_TEXT_BYTES], uint64_t value, enum metric by);
 enum { SHOW_SITES = 10, SHOW_SITES_MOST = 1000 };
-/* How many rows are shown: as asked for, or by default `in_text`, and SHOW_SITES_MOST in JSON. */
+/* How many rows are shown, 0: all: as asked for, or by default `in_text`, and SHOW_SITES_MOST in
+ * JSON. */
 uint64_t show_top(const struct fleet_question *q, uint64_t in_text);
 /* The same of a query: 0, all, unless some are asked for. */
 uint64_t show_limit(const struct fleet_question *q);
-/* A query as a statement; top: so many rows, 0: all. Frees `sql`, which may be NULL for no memory.
- */
-int show_sql(FILE *out, char *sql, uint64_t top, struct error *err);
+/* True if sites are call sites: in text, and elsewhere where that was asked for. */
+bool show_by_call_site(const struct fleet_question *q);
+/* "N more THINGS", unless there are none. Returns 0. */
+int show_more(FILE *out, uint64_t count, const char *things);
+/* A question as a statement; top: so many rows, 0: all. */
+int show_sql(FILE *out, struct fleet_store *store, const struct store_query *q, uint64_t top,
+             struct error *err);
 
 /* frames[] and call_site; of a deep stack its two ends, with omitted_frames. -1 with *err, and the
  * document is open inside. */
-int show_frames(struct json *j, struct fleet_store *store, uint64_t site, struct error *err);
+int show_frames(struct json *j, struct fleet_store *store, uint64_t site, bool call_sites,
+                struct error *err);
 
 /* Closes sites[], and what a failure left open in it; why: NULL, or why it is not whole; then
  * sites_total and sites_left_out. */
 void show_sites_end(struct json *j, uint64_t total, uint64_t shown, const struct error *why);
 
-/* The same, and ends the document. */
-void show_end(struct json *j, uint64_t total, uint64_t shown, const struct error *why);
-
-/* processes, sum, and the values by rank of a row of spread_sql or parts_sql. */
-void show_spread(struct json *j, const uint64_t *numbers);
-
 /* Appends "function  file:line" of the call site. */
-int show_call_site(struct fleet_store *store, uint64_t site, struct buffer *line,
+int show_call_site(struct fleet_store *store, uint64_t site, bool call_sites, struct buffer *line,
                    struct error *err);
 
 #endif

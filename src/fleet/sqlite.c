@@ -112,6 +112,8 @@ static const char *const texts[STATEMENTS] = {
     "?2",
     "SELECT site.parent, site.call_site, frame.json FROM site JOIN frame ON frame.id = site.frame"
     " WHERE site.id = ?1",
+    "SELECT 0, -1, json FROM frame WHERE id = ?1",
+    "SELECT parent, call_site, frame FROM site WHERE id = ?1",
     "SELECT site FROM stack WHERE id = ?1",
     "SELECT mallow_visit(stack" STORE_FIGURE_LIST(AND_FIGURE) ") FROM figure WHERE process = ?1",
 };
@@ -132,7 +134,7 @@ int sqlite_complain(struct fleet_store *s, const char *what, struct error *err)
                      system ? strerror(number) : "");
 }
 
-static int run_sql(struct fleet_store *s, const char *sql, const char *what, struct error *err)
+int sqlite_run(struct fleet_store *s, const char *sql, const char *what, struct error *err)
 {
     return sqlite3_exec(sqlite_of(s)->db, sql, NULL, NULL, NULL) == SQLITE_OK
                ? 0
@@ -273,7 +275,7 @@ static struct fleet_store *open_file(const char *where, struct error *err)
     sqlite3_db_config(sqlite_of(s)->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     sqlite3_busy_timeout(sqlite_of(s)->db, PATIENCE_MS);
     if (sqlite_add_visitor(s, err) ||
-        run_sql(s, "PRAGMA cell_size_check = ON; PRAGMA cache_size = -65536;", "read", err)) {
+        sqlite_run(s, "PRAGMA cell_size_check = ON; PRAGMA cache_size = -65536;", "read", err)) {
         fleet_close(s);
         return NULL;
     }
@@ -324,7 +326,7 @@ static int fill(struct fleet_store *s, struct error *err)
     buffer_append_text(&sql, " INSERT INTO stack VALUES(0,0,0,0,0);"
                              " INSERT INTO site VALUES(0,0,0,0,-1); COMMIT;");
     const int status =
-        buffer_failed(&sql) ? error_memory(err) : run_sql(s, buffer_text(&sql), "make", err);
+        buffer_failed(&sql) ? error_memory(err) : sqlite_run(s, buffer_text(&sql), "make", err);
     buffer_release(&sql);
     return status;
 }
@@ -470,7 +472,7 @@ static int do_put(struct fleet_store *s, enum store_table t, const void *row, st
 static int do_begin(struct fleet_store *s, struct error *err)
 {
     forget_batches(s);
-    return run_sql(s, "BEGIN IMMEDIATE", "write to", err);
+    return sqlite_run(s, "BEGIN IMMEDIATE", "write to", err);
 }
 
 static int do_commit(struct fleet_store *s, struct error *err)
@@ -478,7 +480,7 @@ static int do_commit(struct fleet_store *s, struct error *err)
     for (int i = 0; i < BATCHES; i++)
         if (flush_batch(s, i, err))
             return -1;
-    return run_sql(s, "COMMIT", "write to", err);
+    return sqlite_run(s, "COMMIT", "write to", err);
 }
 
 static void do_rollback(struct fleet_store *s)
@@ -516,7 +518,7 @@ static int do_remove(struct fleet_store *s, uint64_t key, struct error *err)
         "DELETE FROM process WHERE key = %lld;",
         (long long)key, (long long)key, (long long)key, (long long)key, (long long)key,
         (long long)key);
-    const int status = sql ? run_sql(s, sql, "write to", err) : error_memory(err);
+    const int status = sql ? sqlite_run(s, sql, "write to", err) : error_memory(err);
     sqlite3_free(sql);
     return status;
 }
@@ -529,20 +531,7 @@ static const struct store_engine engine = {
     .find = do_find,
     .remove = do_remove,
     .put = do_put,
-    .slices_sql = sqlite_slices_sql,
-    .span_sql = sqlite_span_sql,
-    .watched_sql = sqlite_watched_sql,
-    .totals = sqlite_totals,
-    .sites = sqlite_sites,
-    .sites_sql = sqlite_sites_sql,
-    .held = sqlite_held,
-    .held_sql = sqlite_held_sql,
+    .sql = sqlite_sql,
     .ask = sqlite_ask,
-    .order = sqlite_order,
-    .leaks = sqlite_leaks,
-    .spread = sqlite_spread,
-    .leaks_sql = sqlite_leaks_sql,
-    .spread_sql = sqlite_spread_sql,
-    .parts_sql = sqlite_parts_sql,
     .frames = sqlite_frames,
 };

@@ -27,14 +27,32 @@ void fleet_close(struct fleet_store *s)
 
 bool fleet_broken(const struct fleet_store *s) { return s->broken; }
 
-int store_ask(struct fleet_store *s, const char *sql, unsigned numbers, store_answer_fn *answer,
-              void *arg, struct error *err)
+static const unsigned row_numbers[ASK_QUESTIONS] = {
+    [ASK_TOTALS] = sizeof(struct store_totals) / sizeof(uint64_t),
+    [ASK_SITES] = sizeof(struct store_row) / sizeof(uint64_t),
+    [ASK_HELD] = HELD_NUMBERS,
+    [ASK_LEAKS] = LEAK_NUMBERS,
+    [ASK_SPREAD] = SPREAD_NUMBERS,
+    [ASK_PARTS] = SPREAD_NUMBERS,
+    [ASK_SLICES] = SLICE_NUMBERS,
+    [ASK_SPAN] = SPAN_NUMBERS,
+    [ASK_WATCHED] = WATCHED_NUMBERS,
+    [ASK_WATCHED_TOTAL] = WATCHED_NUMBERS};
+_Static_assert(sizeof(struct store_totals) <= STORE_NUMBERS * sizeof(uint64_t), "a row's numbers");
+
+size_t store_numbers(enum store_question what) { return row_numbers[what]; }
+
+char *store_sql(struct fleet_store *s, const struct store_query *q) { return s->engine->sql(s, q); }
+
+int store_ask(struct fleet_store *s, struct store_query *q, store_answer_fn *answer, void *arg,
+              struct error *err)
 {
-    return sql ? s->engine->ask(s, sql, numbers, answer, arg, err) : error_memory(err);
+    return s->engine->ask(s, q, row_numbers[q->what], answer, arg, err);
 }
 
 int store_prepare_frames(struct fleet_store *s, const uint64_t *sites, size_t count,
-                         struct error *err)
+                         bool call_sites, struct error *err)
 {
-    return s->engine->prepare_frames ? s->engine->prepare_frames(s, sites, count, err) : 0;
+    return s->engine->prepare_frames ? s->engine->prepare_frames(s, sites, count, call_sites, err)
+                                     : 0;
 }

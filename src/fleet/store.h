@@ -48,7 +48,49 @@ struct store_found {
 
 /* ---- reading ---- */
 
-struct store_totals {
+/* Rows are numbers and a text behind them. What they are is said at each question. */
+#define STORE_NUMBERS 20u
+typedef int store_answer_fn(void *arg, const uint64_t *numbers, const char *text,
+                            struct error *err);
+
+enum store_question {
+    /* One row: struct store_totals. */
+    ASK_TOTALS,
+    /* Rows of struct store_row, largest first. */
+    ASK_SITES,
+    /* HELD_*: the values that processes hold at a path, of `old` and of `of`: so many, added up. */
+    ASK_HELD,
+    /* LEAK_*: what call sites hold at the end, most first; and the host of the process with most.
+     */
+    ASK_LEAKS,
+    /* SPREAD_*: values of processes by rank, of each call site, most first. */
+    ASK_SPREAD,
+    /* The same of processes in parts: 0, and the part's name as text. */
+    ASK_PARTS,
+    /* SLICE_*: a timeline. */
+    ASK_SLICES,
+    /* SPAN_*: one row. */
+    ASK_SPAN,
+    /* WATCHED_*: what sampled processes hold, most first; and one row of all (site 0). */
+    ASK_WATCHED,
+    ASK_WATCHED_TOTAL,
+    ASK_QUESTIONS
+};
+
+struct store_query {
+    enum store_question what;
+    const struct fleet_selection *of, *old; /* old: ASK_HELD */
+    enum metric by;
+    bool call_sites; /* a site is a frame, the call site of stacks; else all the frames of stacks */
+    const struct fleet_group *group; /* ASK_PARTS */
+    const char *kind;                /* ASK_WATCHED */
+    uint64_t width_ns;               /* ASK_SLICES: a multiple of the widest slice there is */
+    uint64_t processes;              /* so many are selected: LEAKS and SPREAD, which have */
+    uint64_t top;                    /* rows at most, 0: all; and */
+    uint64_t total;                  /* so many, answered, without that bound */
+};
+
+struct store_totals { /* as a row has them */
     uint64_t processes, incomplete, hosts, services, builds;
     uint64_t events, lost_events, requested_bytes;
     struct store_figures figures; /* sums */
@@ -59,7 +101,6 @@ struct store_row {
     struct store_figures figures;
     uint64_t processes, hosts; /* where the figure asked for is not 0 */
 };
-typedef int store_row_fn(void *arg, const struct store_row *r, struct error *err);
 
 /* A sum of squares is exact, or STORE_SQUARES_MOST: it is not known. */
 #define STORE_SQUARES_MOST (~(unsigned __int128)0)
@@ -68,28 +109,18 @@ static inline unsigned __int128 store_squares(unsigned __int128 a, unsigned __in
     return a + b < a ? STORE_SQUARES_MOST : a + b;
 }
 
-struct store_held { /* the values that some processes hold at a path: so many, added up */
-    uint64_t path, site, processes, sum;
-    unsigned __int128 squares;
-    bool newer; /* they are of the second selection */
+enum { /* newer: 1, of the second selection */
+       HELD_PATH,
+       HELD_SITE,
+       HELD_NEWER,
+       HELD_PROCESSES,
+       HELD_SUM,
+       HELD_SQUARES, /* the low and the high half of the sum of squares */
+       HELD_SQUARES_HIGH,
+       HELD_NUMBERS
 };
-typedef int store_held_fn(void *arg, const struct store_held *h, struct error *err);
-
-/* Calls `answer` for each row of the answer to `sql`, which has so many columns of numbers, at most
- * STORE_NUMBERS, and a text behind them. */
-#define STORE_NUMBERS 12u
-typedef int store_answer_fn(void *arg, const uint64_t *numbers, const char *text,
-                            struct error *err);
-int store_ask(struct fleet_store *s, const char *sql, unsigned numbers, store_answer_fn *answer,
-              void *arg, struct error *err);
-/* Calls `site` for each, in any order, with its sums of `by` and of blocks at the end. */
-typedef int store_order_fn(void *arg, uint64_t site, uint64_t value, uint64_t end_blocks,
-                           struct error *err);
-
-/* Queries in the engine's SQL, for people, and parts for store_ask; to be freed. NULL without
- * memory. Leaks: site, bytes and blocks at the end, processes and hosts that have them, processes
- * and hosts that ever allocated there, bytes of the process with most; and the host of that
- * process. */
+/* Site, bytes and blocks at the end, processes and hosts that have them, processes and hosts that
+ * ever allocated there, bytes of the process with most. */
 enum {
     LEAK_SITE,
     LEAK_BYTES,
@@ -101,9 +132,9 @@ enum {
     LEAK_MOST,
     LEAK_NUMBERS
 };
-/* Spread: site (parts: 0, and the part's name as text), sum, processes (spread: with more than 0),
- * and values by rank: the least, the quartiles, 90% and 99%, the most. A value has rank
- * ceil(share * processes); a process that has not the site has 0 there. */
+/* Site, sum, processes (of a site: with more than 0), and values by rank: the least, the quartiles,
+ * 90% and 99%, the most. A value has rank ceil(share * processes); a process that has not the site
+ * has 0 there. */
 enum {
     SPREAD_SITE,
     SPREAD_SUM,
@@ -114,8 +145,8 @@ enum {
 };
 
 /* Timeline: start of a slice, processes and hosts that ran in it, what they held at its end (or
- * their own, when it is before), the most that each held in it, bytes and calls allocated in it;
- * and "". width_ns: a multiple of the widest slice of the processes. */
+ * their own, when it is before), the most that each held in it, bytes and calls allocated in it.
+ */
 enum {
     SLICE_START,
     SLICE_PROCESSES,
@@ -126,11 +157,12 @@ enum {
     SLICE_CALLS,
     SLICE_NUMBERS
 };
-/* The start of the first process, the end of the last one, the widest slice of any; and "". */
+/* The start of the first process, the end of the last one, the widest slice of any. */
 enum { SPAN_START, SPAN_END, SPAN_WIDTH, SPAN_NUMBERS };
 
 /* Watched: site (0 in the totals), estimated bytes, how far their interval reaches down and up,
- * blocks, samples, sampled bytes, processes, hosts, the oldest block's age; and "". */
+ * blocks, samples, sampled bytes, processes, hosts, the oldest block's age (in the
+ * totals: the time of the oldest report). */
 enum {
     WATCHED_SITE,
     WATCHED_BYTES,
@@ -145,12 +177,24 @@ enum {
     WATCHED_NUMBERS
 };
 
+/* How many numbers a row has. */
+size_t store_numbers(enum store_question what);
+/* The query of a question in the engine's SQL, for people; to be freed. NULL without memory. */
+char *store_sql(struct fleet_store *s, const struct store_query *q);
+/* Calls `answer` for each row. */
+int store_ask(struct fleet_store *s, struct store_query *q, store_answer_fn *answer, void *arg,
+              struct error *err);
+
+/* The answer to ASK_TOTALS. */
+int store_totals_ask(struct fleet_store *store, const struct fleet_selection *of,
+                     struct store_totals *t, struct error *err);
+
 /* Frames of a site, innermost first. *call_site: which of them. At most STORE_DEEPEST. */
 #define STORE_DEEPEST 1000000u
 typedef int store_frame_fn(void *arg, const char *json, struct error *err);
 /* The frames of these sites will be asked for: an engine at a distance brings them at once. */
 int store_prepare_frames(struct fleet_store *s, const uint64_t *sites, size_t count,
-                         struct error *err);
+                         bool call_sites, struct error *err);
 
 /* ---- engines ---- */
 
@@ -169,47 +213,15 @@ struct store_engine {
     /* Adds a row, the struct of its table in rows.h. s->last: what rows that belong to it, of a
      * process or report, name it by. */
     int (*put)(struct fleet_store *s, enum store_table table, const void *row, struct error *err);
-    int (*totals)(struct fleet_store *s, const struct fleet_selection *of, struct store_totals *t,
-                  struct error *err);
-    /* Calls `row` for each site, largest first. */
-    int (*sites)(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                 store_row_fn *row, void *arg, struct error *err);
-    /* The same question in the engine's SQL; to be freed. NULL without memory. */
-    char *(*sites_sql)(struct fleet_store *s, const struct fleet_selection *of, enum metric by);
-    /* Calls `held` for each path that processes of a selection have, one time or more. */
-    int (*held)(struct fleet_store *s, const struct fleet_selection *old,
-                const struct fleet_selection *now, enum metric by, store_held_fn *held, void *arg,
-                struct error *err);
-    char *(*held_sql)(struct fleet_store *s, const struct fleet_selection *old,
-                      const struct fleet_selection *now, enum metric by);
-    int (*order)(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                 store_order_fn *site, void *arg, struct error *err);
-    /* Rows of the query of the same name below, of these sites alone, in any order: so what it
-     * costs does not grow with all sites. processes: how many are selected. */
-    int (*leaks)(struct fleet_store *s, const struct fleet_selection *of, const uint64_t *sites,
-                 size_t count, uint64_t processes, store_answer_fn *answer, void *arg,
-                 struct error *err);
-    int (*spread)(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                  const uint64_t *sites, size_t count, uint64_t processes, store_answer_fn *answer,
-                  void *arg, struct error *err);
-    /* top, here and below: of so many sites with most, and of their processes alone; 0: of all. */
-    char *(*leaks_sql)(struct fleet_store *s, const struct fleet_selection *of, uint64_t top);
-    char *(*spread_sql)(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                        uint64_t top);
-    char *(*parts_sql)(struct fleet_store *s, const struct fleet_selection *of, enum metric by,
-                       const struct fleet_group *group);
-    char *(*slices_sql)(struct fleet_store *s, const struct fleet_selection *of, uint64_t width_ns);
-    char *(*span_sql)(struct fleet_store *s, const struct fleet_selection *of);
-    char *(*watched_sql)(struct fleet_store *s, const struct fleet_selection *of, const char *kind,
-                         bool totals);
-    int (*frames)(struct fleet_store *s, uint64_t site, uint64_t *call_site, store_frame_fn *frame,
-                  void *arg, struct error *err);
-    /* As store_ask; sql: not NULL. */
-    int (*ask)(struct fleet_store *s, const char *sql, unsigned numbers, store_answer_fn *answer,
-               void *arg, struct error *err);
+    char *(*sql)(struct fleet_store *s, const struct store_query *q);
+    /* numbers: in a row. */
+    int (*ask)(struct fleet_store *s, struct store_query *q, unsigned numbers,
+               store_answer_fn *answer, void *arg, struct error *err);
+    int (*frames)(struct fleet_store *s, uint64_t site, bool call_sites, uint64_t *call_site,
+                  store_frame_fn *frame, void *arg, struct error *err);
     /* As store_prepare_frames. NULL: frames() is fast for each site. */
     int (*prepare_frames)(struct fleet_store *s, const uint64_t *sites, size_t count,
-                          struct error *err);
+                          bool call_sites, struct error *err);
 };
 
 struct fleet_store { /* the first member of an engine's own */

@@ -93,13 +93,13 @@ static int in_order(const void *a, const void *b, void *arg)
                  : ((int64_t)x->site > (int64_t)y->site) - ((int64_t)x->site < (int64_t)y->site);
 }
 
-int sums_rows(struct sums *s, store_row_fn *row, void *arg, struct error *err)
+int sums_rows(struct sums *s, store_answer_fn *row, void *arg, struct error *err)
 {
     int status = 0;
     if (s->site_count)
         qsort_r(s->sites, s->site_count, sizeof *s->sites, in_order, &s->by);
     for (size_t i = 0; i < s->site_count && !status; i++)
-        status = row(arg, &s->sites[i].row, err);
+        status = row(arg, (const uint64_t *)&s->sites[i].row, "", err);
     return status;
 }
 

@@ -36,8 +36,8 @@ int sums_add(struct sums *s, uint64_t process, uint64_t host, uint64_t stack,
              const struct store_figures *f, sums_site_of *site_of, void *arg, struct error *err);
 /* Adds a row of a site, none of whose processes and hosts are in other rows of it. */
 int sums_join(struct sums *s, const struct store_row *r, struct error *err);
-/* Calls `row` for each site, in the order of store_sites. */
-int sums_rows(struct sums *s, store_row_fn *row, void *arg, struct error *err);
+/* Calls `row` for each site, in the order of ASK_SITES: a struct store_row. */
+int sums_rows(struct sums *s, store_answer_fn *row, void *arg, struct error *err);
 void sums_release(struct sums *s);
 
 #endif

@@ -1,5 +1,4 @@
 /* timeline.c - what processes hold, allocate and call in each slice of time, added up. */
-#include <inttypes.h>
 #include <time.h>
 
 #include "base/human.h"
@@ -14,12 +13,12 @@ enum { SLICES_TEXT = 100, SLICES_MOST = 100 };
 static int choose_width(struct fleet_store *store, const struct fleet_selection *of,
                         uint64_t asked_ns, uint64_t *width_ns, struct error *err)
 {
-    struct answers span = {.top = 1};
-    int status =
-        answers_ask(&span, store, store->engine->span_sql(store, of), SPAN_NUMBERS, false, err);
+    char least[HUMAN_TEXT_BYTES];
+    uint64_t n[STORE_NUMBERS];
+    struct store_query span = {.what = ASK_SPAN, .of = of};
+    int status = answers_one(n, store, &span, err);
     *width_ns = 0;
-    if (!status && span.count && span.items[0].numbers[SPAN_WIDTH]) {
-        const uint64_t *n = span.items[0].numbers;
+    if (!status && n[SPAN_WIDTH]) {
         const uint64_t widest = n[SPAN_WIDTH];
         const uint64_t took = n[SPAN_END] > n[SPAN_START] ? n[SPAN_END] - n[SPAN_START] : 0;
         *width_ns = asked_ns ? asked_ns : times_width(took, SLICES_MOST);
@@ -30,30 +29,30 @@ static int choose_width(struct fleet_store *store, const struct fleet_selection 
                 error_set(err, ERROR_USAGE,
                           "--slice: the store has slices of %s for these processes; a slice is "
                           "a multiple of that",
-                          TIME(widest));
+                          human_duration(least, widest));
     }
-    answers_release(&span);
     return status;
 }
 
-static int as_json(FILE *out, const struct fleet_question *q, uint64_t width_ns,
-                   const struct answers *a)
+static const struct column columns[] = {
+    ANSWER_NUMBER(SLICE_START, NUMBER, "start_realtime_ns", NULL, 0),
+    ANSWER_NUMBER(SLICE_PROCESSES, COUNT, "processes", NULL, 0),
+    ANSWER_NUMBER(SLICE_HOSTS, COUNT, "hosts", NULL, 0),
+    ANSWER_NUMBER(SLICE_LIVE, BYTES, "live_bytes", NULL, 0),
+    ANSWER_NUMBER(SLICE_PEAK, BYTES, "peak_bytes", NULL, 0),
+    ANSWER_NUMBER(SLICE_ALLOCATED, BYTES, "allocated_bytes", NULL, 0),
+    ANSWER_NUMBER(SLICE_CALLS, COUNT, "calls", NULL, 0),
+    COLUMN_END};
+
+static int timeline_as_json(FILE *out, const struct fleet_question *q, uint64_t width_ns,
+                            const struct answers *a)
 {
-    static const char *const names[SLICE_NUMBERS] = {
-        "start_realtime_ns", "processes",       "hosts", "live_bytes",
-        "peak_bytes",        "allocated_bytes", "calls"};
     struct json j = {.out = out};
     json_begin(&j);
     json_text(&j, "store", q->where);
     json_number(&j, "slice_ns", width_ns);
-    json_open_array(&j, "slices");
-    for (size_t i = 0; i < a->count; i++) {
-        json_open_object(&j, NULL);
-        for (unsigned k = 0; k < SLICE_NUMBERS; k++)
-            json_number(&j, names[k], a->items[i].numbers[k]);
-        json_close_object(&j);
-    }
-    json_close_array(&j);
+    table_json(&j, "slices", &(struct table){.columns = columns}, a->items, a->count,
+               sizeof *a->items);
     json_number(&j, "slices_total", a->total);
     json_number(&j, "slices_left_out", a->total - a->count);
     json_close_object(&j);
@@ -75,41 +74,42 @@ static const char *write_time(char room[64], uint64_t ns, uint64_t width_ns)
 
 static void print_slice(FILE *out, const uint64_t *n, uint64_t width_ns)
 {
-    char time[64];
+    char time[64], processes[HUMAN_TEXT_BYTES], hosts[HUMAN_TEXT_BYTES], live[HUMAN_TEXT_BYTES],
+        peak[HUMAN_TEXT_BYTES], allocated[HUMAN_TEXT_BYTES], calls[HUMAN_TEXT_BYTES];
     text_printf(out, "%-23s  %9s  %7s  %12s  %12s  %12s  %12s\n",
-                write_time(time, n[SLICE_START], width_ns), COUNT(n[SLICE_PROCESSES]),
-                COUNT(n[SLICE_HOSTS]), SIZE(n[SLICE_LIVE]), SIZE(n[SLICE_PEAK]),
-                SIZE(n[SLICE_ALLOCATED]), COUNT(n[SLICE_CALLS]));
+                write_time(time, n[SLICE_START], width_ns),
+                human_count(processes, n[SLICE_PROCESSES]), human_count(hosts, n[SLICE_HOSTS]),
+                human_size(live, n[SLICE_LIVE]), human_size(peak, n[SLICE_PEAK]),
+                human_size(allocated, n[SLICE_ALLOCATED]), human_count(calls, n[SLICE_CALLS]));
 }
 
-static int as_text(FILE *out, const struct fleet_question *q, uint64_t width_ns,
-                   const struct answers *a)
+static int timeline_as_text(FILE *out, const struct fleet_question *q, uint64_t width_ns,
+                            const struct answers *a)
 {
+    char width[HUMAN_TEXT_BYTES];
     if (!width_ns) {
         text_printf(out, "%s: no process\n", q->where);
         return 0;
     }
-    text_printf(out, "%s: slices of %s, times in UTC\n\n", q->where, TIME(width_ns));
+    text_printf(out, "%s: slices of %s, times in UTC\n\n", q->where,
+                human_duration(width, width_ns));
     text_printf(out, "%-23s  %9s  %7s  %12s  %12s  %12s  %12s\n", "from", "processes", "hosts",
                 "live", "at most", "allocated", "calls");
     for (size_t i = 0; i < a->count; i++)
         print_slice(out, a->items[i].numbers, width_ns);
-    if (a->total > a->count)
-        text_printf(out, "%s more slices\n", COUNT(a->total - a->count));
-    return 0;
+    return show_more(out, a->total - a->count, "slices");
 }
 
 int fleet_timeline(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                    const struct fleet_question *q, struct error *err)
 {
-    struct answers a = {.top = show_top(q, SLICES_TEXT)};
-    uint64_t width_ns;
-    int status = choose_width(store, of, q->slice_ns, &width_ns, err);
-    if (!status && width_ns)
-        status = answers_ask(&a, store, store->engine->slices_sql(store, of, width_ns),
-                             SLICE_NUMBERS, false, err);
+    struct answers a = {0};
+    struct store_query asked = {.what = ASK_SLICES, .of = of, .top = show_top(q, SLICES_TEXT)};
+    int status = choose_width(store, of, q->slice_ns, &asked.width_ns, err);
+    if (!status && asked.width_ns)
+        status = answers_ask(&a, store, &asked, false, err);
     if (!status)
-        status = (q->json ? as_json : as_text)(out, q, width_ns, &a);
+        status = (q->json ? timeline_as_json : timeline_as_text)(out, q, asked.width_ns, &a);
     answers_release(&a);
     return status;
 }
@@ -117,9 +117,9 @@ int fleet_timeline(FILE *out, struct fleet_store *store, const struct fleet_sele
 int fleet_timeline_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                        const struct fleet_question *q, struct error *err)
 {
-    uint64_t width_ns;
-    if (choose_width(store, of, q->slice_ns, &width_ns, err))
+    struct store_query asked = {.what = ASK_SLICES, .of = of};
+    if (choose_width(store, of, q->slice_ns, &asked.width_ns, err))
         return -1;
-    return show_sql(out, store->engine->slices_sql(store, of, width_ns ? width_ns : 1),
-                    show_limit(q), err);
+    asked.width_ns += !asked.width_ns;
+    return show_sql(out, store, &asked, show_limit(q), err);
 }

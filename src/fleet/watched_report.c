@@ -1,7 +1,5 @@
 /* watched_report.c - what sampled processes hold, by the last report of each. */
-#include <inttypes.h>
-#include <stdlib.h>
-#include <time.h>
+#include <string.h>
 
 #include "base/human.h"
 #include "base/plural.h"
@@ -23,88 +21,96 @@ static uint64_t high(const uint64_t *n)
     return most < n[WATCHED_BYTES] ? UINT64_MAX : most;
 }
 
-static void write_estimate(struct json *j, const uint64_t *n)
+static const struct column columns[] = {
+    ANSWER_NUMBER(WATCHED_PROCESSES, COUNT, "processes", NULL, 0),
+    ANSWER_NUMBER(WATCHED_HOSTS, COUNT, "hosts", NULL, 0),
+    ANSWER_NUMBER(WATCHED_SAMPLES, COUNT, "sampled_blocks", NULL, 0),
+    ANSWER_NUMBER(WATCHED_SAMPLED_BYTES, BYTES, "sampled_bytes", NULL, 0),
+    ANSWER_NUMBER(WATCHED_BLOCKS, COUNT, "estimated_blocks", NULL, 0),
+    ANSWER_NUMBER(WATCHED_BYTES, BYTES, "estimated_bytes", NULL, 0),
+    ANSWER_NUMBER(WATCHED_DOWN, BYTES, "estimated_bytes_low", NULL, 0),
+    ANSWER_NUMBER(WATCHED_UP, BYTES, "estimated_bytes_high", NULL, 0),
+    ANSWER_NUMBER(WATCHED_OLDEST, TIME, "oldest_age_ns", NULL, 0),
+    COLUMN_END};
+
+/* How far the interval reaches becomes its bounds. */
+static void find_bounds(uint64_t *n)
 {
-    json_number(j, "processes", n[WATCHED_PROCESSES]);
-    json_number(j, "hosts", n[WATCHED_HOSTS]);
-    json_number(j, "sampled_blocks", n[WATCHED_SAMPLES]);
-    json_number(j, "sampled_bytes", n[WATCHED_SAMPLED_BYTES]);
-    json_number(j, "estimated_blocks", n[WATCHED_BLOCKS]);
-    json_number(j, "estimated_bytes", n[WATCHED_BYTES]);
-    json_number(j, "estimated_bytes_low", low(n));
-    json_number(j, "estimated_bytes_high", high(n));
+    const uint64_t least = low(n), most = high(n);
+    n[WATCHED_DOWN] = least;
+    n[WATCHED_UP] = most;
 }
 
-static int as_json(FILE *out, struct fleet_store *store, const struct fleet_question *q,
-                   const uint64_t *total, const struct answers *a, struct error *err)
+static int watched_as_json(FILE *out, struct fleet_store *store, const struct fleet_question *q,
+                           const struct store_query *asked, const struct answer *total,
+                           const struct answers *a, struct error *err)
 {
+    struct column of_all[sizeof columns / sizeof *columns];
     struct json j = {.out = out};
-    int status = 0;
+    memcpy(of_all, columns, sizeof columns);
+    of_all[sizeof columns / sizeof *columns - 2].key = "oldest_report_realtime_ns";
     json_begin(&j);
     json_text(&j, "store", q->where);
     json_text(&j, "kind", q->kind);
-    write_estimate(&j, total);
-    json_number(&j, "oldest_report_realtime_ns", total[WATCHED_OLDEST]);
-    json_open_array(&j, "sites");
-    for (size_t i = 0; i < a->count && !status; i++) {
-        const uint64_t *n = a->items[i].numbers;
-        json_open_object(&j, NULL);
-        status = show_frames(&j, store, n[WATCHED_SITE], err);
-        write_estimate(&j, n);
-        json_number(&j, "oldest_age_ns", n[WATCHED_OLDEST]);
-        json_close_object(&j);
-    }
-    show_end(&j, a->total, a->count, status ? err : NULL);
+    table_fields(&j, &(struct table){.columns = of_all}, total);
+    const int status = answers_json(&j, store, asked, a, columns, err);
+    json_close_object(&j);
+    json_end(&j);
     return status;
 }
 
-static int print_site(FILE *out, struct fleet_store *store, const uint64_t *n, struct error *err)
+static void print_estimate(FILE *out, const struct answer *row, const void *arg)
 {
-    struct buffer line = {0};
-    const int status = show_call_site(store, n[WATCHED_SITE], &line, err);
-    if (!status)
-        text_printf(out, "%12s  %12s  %12s  %9s  %7s  %s\n", SIZE(n[WATCHED_BYTES]), SIZE(low(n)),
-                    SIZE(high(n)), COUNT(n[WATCHED_PROCESSES]), COUNT(n[WATCHED_HOSTS]),
-                    buffer_text(&line));
-    buffer_release(&line);
-    return status;
+    const uint64_t *n = row->numbers;
+    char bytes[HUMAN_TEXT_BYTES], least[HUMAN_TEXT_BYTES], most[HUMAN_TEXT_BYTES],
+        processes[HUMAN_TEXT_BYTES], hosts[HUMAN_TEXT_BYTES];
+    (void)arg;
+    text_printf(out, "%12s  %12s  %12s  %9s  %7s  ", human_size(bytes, n[WATCHED_BYTES]),
+                human_size(least, n[WATCHED_DOWN]), human_size(most, n[WATCHED_UP]),
+                human_count(processes, n[WATCHED_PROCESSES]), human_count(hosts, n[WATCHED_HOSTS]));
 }
 
-static int as_text(FILE *out, struct fleet_store *store, const struct fleet_question *q,
-                   const uint64_t *total, const struct answers *a, struct error *err)
+static int watched_as_text(FILE *out, struct fleet_store *store, const struct fleet_question *q,
+                           const struct store_query *asked, const struct answer *sums,
+                           const struct answers *a, struct error *err)
 {
-    int status = 0;
+    const uint64_t *total = sums->numbers;
+    char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES], k[HUMAN_TEXT_BYTES], h[HUMAN_TEXT_BYTES];
     text_printf(out, "%s: the last report '%s' of %s %s on %s %s\n", q->where, q->kind,
-                COUNT(total[WATCHED_PROCESSES]),
+                human_count(n, total[WATCHED_PROCESSES]),
                 plural(total[WATCHED_PROCESSES], "process", "processes"),
-                COUNT(total[WATCHED_HOSTS]), plural(total[WATCHED_HOSTS], "host", "hosts"));
-    text_printf(out, "estimated: %s, between %s and %s, from %s %s\n", SIZE(total[WATCHED_BYTES]),
-                SIZE(low(total)), SIZE(high(total)), COUNT(total[WATCHED_SAMPLES]),
+                human_count(m, total[WATCHED_HOSTS]),
+                plural(total[WATCHED_HOSTS], "host", "hosts"));
+    text_printf(out, "estimated: %s, between %s and %s, from %s %s\n",
+                human_size(n, total[WATCHED_BYTES]), human_size(m, total[WATCHED_DOWN]),
+                human_size(k, total[WATCHED_UP]), human_count(h, total[WATCHED_SAMPLES]),
                 plural(total[WATCHED_SAMPLES], "sample", "samples"));
     text_printf(out, "\n%12s  %12s  %12s  %9s  %7s  call site\n", "estimated", "at least",
                 "at most", "processes", "hosts");
-    for (size_t i = 0; i < a->count && !status; i++)
-        status = print_site(out, store, a->items[i].numbers, err);
-    if (!status && a->total > a->count)
-        text_printf(out, "%s more call sites\n", COUNT(a->total - a->count));
-    return status;
+    const int status = answers_text(out, store, asked, a, print_estimate, NULL, err);
+    return status ? status : show_more(out, a->total - a->count, "call sites");
 }
 
 int fleet_watched(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                   const struct fleet_question *q, struct error *err)
 {
-    struct answers totals = {.top = 1};
-    struct answers a = {.top = show_top(q, SHOW_SITES)};
-    int status = answers_ask(&totals, store, store->engine->watched_sql(store, of, q->kind, true),
-                             WATCHED_NUMBERS, false, err);
+    struct answer total = {.text = NULL};
+    struct answers a = {0};
+    struct store_query all = {.what = ASK_WATCHED_TOTAL, .of = of, .kind = q->kind};
+    struct store_query asked = {.what = ASK_WATCHED,
+                                .of = of,
+                                .kind = q->kind,
+                                .call_sites = show_by_call_site(q),
+                                .top = show_top(q, SHOW_SITES)};
+    int status = answers_one(total.numbers, store, &all, err);
     if (!status)
-        status = answers_ask(&a, store, store->engine->watched_sql(store, of, q->kind, false),
-                             WATCHED_NUMBERS, true, err);
-    static const uint64_t nothing[STORE_NUMBERS];
+        status = answers_ask(&a, store, &asked, true, err);
+    find_bounds(total.numbers);
+    for (size_t i = 0; i < a.count; i++)
+        find_bounds(a.items[i].numbers);
     if (!status)
-        status = (q->json ? as_json : as_text)(
-            out, store, q, totals.count ? totals.items[0].numbers : nothing, &a, err);
-    answers_release(&totals);
+        status =
+            (q->json ? watched_as_json : watched_as_text)(out, store, q, &asked, &total, &a, err);
     answers_release(&a);
     return status;
 }
@@ -112,5 +118,7 @@ int fleet_watched(FILE *out, struct fleet_store *store, const struct fleet_selec
 int fleet_watched_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
                       const struct fleet_question *q, struct error *err)
 {
-    return show_sql(out, store->engine->watched_sql(store, of, q->kind, false), show_limit(q), err);
+    const struct store_query asked = {
+        .what = ASK_WATCHED, .of = of, .kind = q->kind, .call_sites = q->call_sites};
+    return show_sql(out, store, &asked, show_limit(q), err);
 }

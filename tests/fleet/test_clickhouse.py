@@ -391,9 +391,9 @@ class FalseServer(fleet.Case):
 
     def test_answers(self):
         opened = [(200, number(1)), (200, number(3))]
-        totals = (200, number(*[1] * 16))
-        asked = opened + [totals, (200, number(1, 1, 1))]
-        site = (200, number(5, *[7] * 10))
+        totals = (200, number(*[1] * 16) + b"\0")
+        asked = opened + [totals, (200, number(1, 1, 1) + b"\0")]
+        site = (200, number(5, *[7] * 10) + b"\0")
         for answers, words, status in [
                 ([(500, b"\x1b[2Jbroken\nmore")], "?[2Jbroken", 1),
                 ([(302, b"")], "answers 302", 1),
