@@ -60,6 +60,8 @@ static const struct option_spec specs[] = {
      "by this label, too (default label.version)"},
     {'n', NULL, OPTION_COUNT, AT(top), "N",
      "report: show N call sites, 0: all (default 10; in JSON 1000)", 0, UINT32_MAX - 1},
+    {0, "call-sites", OPTION_FLAG, AT(call_sites), NULL,
+     "report --json, --sql: by call site, as in text; else each stack that leads to one is apart"},
     {0, "old", OPTION_TEXT, AT(old), "SELECTION",
      "diff: the processes before: all, or host=H, service=S, build-id=B, since=T, until=T, "
      "label.KEY=V "
@@ -165,9 +167,10 @@ static int run_diff(const struct command *self, const struct fleet_cli *cli, cha
     if (!cli->old || !cli->now)
         return command_usage(self, "diff needs --old SELECTION and --new SELECTION");
     if (cli->growth || cli->leaks || cli->distribution || cli->watched || cli->timeline ||
-        cli->group_by || cli->baseline)
-        return command_usage(self,
-                             "--growth, --leaks, --distribution and --timeline go with report");
+        cli->group_by || cli->baseline || cli->call_sites)
+        return command_usage(
+            self, "--growth, --leaks, --distribution, --timeline and --call-sites go with "
+                  "report");
     if (cli->html && (cli->json || cli->sql))
         return command_usage(self, "--html, --json and --sql are different answers; choose one");
     const struct fleet_question q = {.where = cli->store,

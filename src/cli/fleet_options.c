@@ -109,6 +109,7 @@ int fleet_read_question(const struct command *self, const struct fleet_cli *cli,
                                  .by = (enum metric)cli->by,
                                  .top = fleet_read_top(cli),
                                  .json = cli->json,
+                                 .call_sites = cli->call_sites,
                                  .growth = cli->growth,
                                  .slice_ns = cli->slice_ns};
     static const char *const kinds[] = {"old", "all", "high-water", "frees", "final"};
@@ -125,6 +126,9 @@ int fleet_read_question(const struct command *self, const struct fleet_cli *cli,
     if (cli->watched && (cli->build_id || cli->by))
         return command_usage(self,
                              "--watched goes by estimated bytes, without --build-id and --by");
+    if (cli->call_sites && ((!cli->json && !cli->sql) || cli->growth || cli->timeline))
+        return command_usage(self, "--call-sites goes with --json and --sql of report, --leaks, "
+                                   "--distribution and --watched");
     if (cli->baseline && !cli->growth)
         return command_usage(self, "--baseline goes with --growth");
     if (cli->group_by && !cli->distribution && !cli->html)

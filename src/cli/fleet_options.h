@@ -14,7 +14,7 @@ struct fleet_cli {
     struct text_list labels;
     int by;
     uint64_t top, slice_ns;
-    bool json, sql, events, growth, leaks, distribution, timeline;
+    bool json, sql, call_sites, events, growth, leaks, distribution, timeline;
     struct view_options view; /* the view of names */
 };
 

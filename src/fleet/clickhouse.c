@@ -9,9 +9,10 @@
 #include "base/array.h"
 #include "fleet/hash.h"
 
-#define VERSION     3
-#define ANSWER_MOST ((size_t)256 << 20)
-#define SENT_MOST   2000000u /* identities remembered, of each kind */
+#define VERSION      4
+#define ANSWER_MOST  ((size_t)256 << 20)
+#define OUTWARD_MOST 80u      /* joins in each other */
+#define SENT_MOST    2000000u /* identities remembered, of each kind */
 
 /* ---- questions ---- */
 
@@ -256,13 +257,14 @@ static int find_version(struct clickhouse *c, uint64_t *version, struct error *e
     return status;
 }
 
-static int check_version(const struct clickhouse *c, uint64_t version, struct error *err)
+static int check_version(struct clickhouse *c, uint64_t version, struct error *err)
 {
+    c->earlier = version == VERSION - 1;
     if (!version)
         return error_set(err, ERROR_USAGE,
                          "there is no store %.200s; 'mallow fleet init --store URL' makes one",
                          c->base.where);
-    if (version != VERSION)
+    if (version != VERSION && !c->earlier)
         return error_set(err, ERROR_FORMAT,
                          "%.200s is a store of version %" PRIu64 "; this mallow has version %d: "
                          "make a new one, and load the recordings again",
@@ -325,12 +327,93 @@ static int make_store(struct clickhouse *c, const char *cluster, struct error *e
                 : "INSERT INTO stack VALUES (0, 0, 0, 0, 0)",
         cluster ? "INSERT INTO site_local VALUES (0, 0, 0, 0, 0)"
                 : "INSERT INTO site VALUES (0, 0, 0, 0, 0)",
+        cluster ? "INSERT INTO called_local VALUES (0, 0)" : "INSERT INTO called VALUES (0, 0)",
         "CREATE TABLE IF NOT EXISTS mallow_store (version UInt64) ENGINE = MergeTree "
         "ORDER BY version",
-        "INSERT INTO mallow_store VALUES (3)"};
+        "INSERT INTO mallow_store VALUES (4)"};
     for (size_t i = 0; i < sizeof rest / sizeof *rest && !status; i++)
         status = run_sql(c, rest[i], err);
     return status;
+}
+
+/* The answer to a question whose row is one number. */
+static int ask_number(struct clickhouse *c, const char *sql, uint64_t *number, struct error *err)
+{
+    struct binary b;
+    if (clickhouse_ask_binary(c, sql, &b, err))
+        return -1;
+    *number = binary_number(&b);
+    const int status = binary_end(c, &b, err);
+    binary_release(&b);
+    return status;
+}
+
+/* Asks for the sites whose call site is so many frames outward, and for its frame: a join for each
+ * frame on the way. */
+static int fill_called(struct clickhouse *c, const char *local, uint64_t outward, struct error *err)
+{
+    struct buffer from = {0}, sql = {0};
+    buffer_printf(&from,
+                  "SELECT id AS site, id AS at0, max(called) AS most FROM site%s GROUP BY id"
+                  " HAVING most = %" PRIu64,
+                  local, outward + 1);
+    for (uint64_t k = 1; k <= outward; k++) {
+        buffer_clear(&sql);
+        buffer_printf(&sql,
+                      "SELECT site, at%" PRIu64 " FROM (%s) AS below GLOBAL ALL INNER JOIN"
+                      " (SELECT id AS at%" PRIu64 ", any(parent) AS at%" PRIu64
+                      " FROM site GROUP BY id) AS above USING at%" PRIu64,
+                      k, buffer_text(&from), k - 1, k, k - 1);
+        struct buffer other = from;
+        from = sql;
+        sql = other;
+    }
+    buffer_clear(&sql);
+    buffer_printf(&sql,
+                  "INSERT INTO called%s SELECT site, frame FROM (%s) AS ends GLOBAL ALL INNER JOIN"
+                  " (SELECT id AS at%" PRIu64 ", any(frame) AS frame FROM site GROUP BY id) AS"
+                  " frames USING at%" PRIu64,
+                  local, buffer_text(&from), outward, outward);
+    const int status = buffer_failed(&from) || buffer_failed(&sql)
+                           ? error_memory(err)
+                           : run_sql(c, buffer_text(&sql), err);
+    buffer_release(&from);
+    buffer_release(&sql);
+    return status;
+}
+
+/* A store of the version before gets the table of call sites, made of the sites that this node has.
+ * The row that says so comes last, and what was done before it may be done again. */
+static int upgrade_store(struct clickhouse *c, const char *cluster, struct error *err)
+{
+    const char *local = cluster ? "_local" : "";
+    char rest[64];
+    uint64_t spread = 0, farthest = 0;
+    int status = ask_number(c,
+                            "SELECT count() FROM system.tables WHERE name = 'site_local' AND"
+                            " database = currentDatabase()",
+                            &spread, err);
+    if (!status && (spread != 0) != (cluster != NULL))
+        return error_set(err, ERROR_USAGE,
+                         spread ? "%.200s is spread over a cluster: say --cluster NAME as when it "
+                                  "was made"
+                                : "%.200s was made without --cluster",
+                         c->base.where);
+    if (!status)
+        status = make_table(c, STORE_CALLED, cluster, err);
+    if (!status)
+        status = ask_number(c, "SELECT max(called) FROM site", &farthest, err);
+    if (!status && farthest > OUTWARD_MOST)
+        status = error_set(err, ERROR_UNSUPPORTED,
+                           "%.200s has call sites %" PRIu64 " frames outward; make a new store, "
+                           "and load the recordings again",
+                           c->base.where, farthest);
+    for (uint64_t n = 0; n < farthest && !status; n++)
+        status = fill_called(c, local, n, err);
+    snprintf(rest, sizeof rest, "INSERT INTO called%s VALUES (0, 0)", local);
+    if (!status)
+        status = run_sql(c, rest, err);
+    return status ? status : run_sql(c, "INSERT INTO mallow_store VALUES (4)", err);
 }
 
 int clickhouse_create(const char *where, const struct fleet_access *access, bool *existed,
@@ -344,8 +427,10 @@ int clickhouse_create(const char *where, const struct fleet_access *access, bool
     struct clickhouse *c = connect_to(where, access, err);
     int status = c ? find_version(c, &version, err) : -1;
     if (!status && version) {
-        *existed = true;
         status = check_version(c, version, err);
+        *existed = !c->earlier;
+        if (!status && c->earlier)
+            status = upgrade_store(c, access->cluster, err);
     } else if (!status) {
         status = make_store(c, access->cluster, err);
     }
@@ -500,6 +585,8 @@ static int is_needed(struct clickhouse *c, enum store_table t, const void *row, 
     case STORE_FRAME: return is_fresh(c, t, ((const struct store_frame *)row)->id, 0, err);
     case STORE_STACK: return is_fresh(c, t, k->id, hash_mix(k->site, k->named), err);
     case STORE_SITE: return is_fresh(c, t, i->id, i->call_site >= 0, err);
+    case STORE_CALLED:
+        return c->earlier ? 0 : is_fresh(c, t, ((const struct store_called *)row)->site, 0, err);
     default: return 1;
     }
 }

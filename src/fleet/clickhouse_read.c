@@ -212,6 +212,11 @@ int clickhouse_ask(struct fleet_store *s, struct store_query *q, unsigned number
 {
     struct asking a = {.c = clickhouse_of(s), .q = q, .answer = answer, .arg = arg};
     int status;
+    if (q->call_sites && a.c->earlier)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "%.200s is of an earlier mallow and does not know call sites yet: "
+                         "'mallow fleet init --store URL' adds them; --json has whole stacks",
+                         a.c->base.where);
     switch (q->what) {
     case ASK_SITES:
         a.sums.by = q->by;

@@ -20,6 +20,7 @@ const struct clickhouse_table clickhouse_tables[SERVER_TABLES] = {
     [STORE_FRAME] = {"ReplacingMergeTree ORDER BY id", "id"},
     /* a site that is called wins */
     [STORE_SITE] = {"ReplacingMergeTree(called) ORDER BY id", "id", .by_column = true},
+    [STORE_CALLED] = {"ReplacingMergeTree(frame) ORDER BY site", "site", .by_column = true},
     [STORE_STACK] = {"ReplacingMergeTree(named) ORDER BY id", "id", .by_column = true},
     [STORE_FIGURE] = {"MergeTree ORDER BY (attempt, stack)",
                       "process",

@@ -234,6 +234,19 @@ static int put_site(struct load *l, uint32_t tip, const struct site_node *here, 
     return put_row(l, STORE_SITE, &site, err);
 }
 
+/* Puts which frame the call site of a tip is, so many frames outward without hidden ones. */
+static int put_called(struct load *l, uint32_t tip, int64_t outward, uint64_t site,
+                      struct error *err)
+{
+    const struct sites *s = &l->sites;
+    uint32_t at = tip;
+    while (outward-- > 0)
+        do
+            at = s->parent[at];
+        while (names_frame(l->names, s->frame[at])->hidden);
+    return put_row(l, STORE_CALLED, &(struct store_called){site, l->frame[s->frame[at]]}, err);
+}
+
 /* Where the call site is of each stack that ends at a frame, by frame; -1 where none ends. */
 static int64_t *find_call_sites(const struct load *l)
 {
@@ -268,6 +281,8 @@ static int put_sites(struct load *l, struct error *err)
         const struct site_node here = {site_id(l, i), path_id(l, i), named};
         if (!status && (!f->hidden || call_site[i] >= 0))
             status = put_site(l, i, &here, call_site[i], err);
+        if (!status && call_site[i] >= 0)
+            status = put_called(l, i, call_site[i], here.site, err);
         l->site[i] = f->hidden ? (struct site_node){outer->site, outer->path, named} : here;
     }
     free(call_site);

@@ -76,6 +76,9 @@ static const struct store_column site_row[] = {
     NUMBER(store_site, path),
     {"call_site", STORE_PLACE, offsetof(struct store_site, call_site)}};
 
+static const struct store_column called_row[] = {NUMBER(store_called, site),
+                                                 NUMBER(store_called, frame)};
+
 #define FIGURE(member, key)                                                                        \
     , { #member, STORE_COUNT, offsetof(struct store_figure, figures.member) }
 static const struct store_column figure_row[] = {
@@ -124,6 +127,7 @@ const struct store_columns store_columns[STORE_TABLES] = {
     [STORE_LOCATION] = ROW("location", location_row),
     [STORE_FRAME] = ROW("frame", frame_row),
     [STORE_SITE] = ROW("site", site_row),
+    [STORE_CALLED] = ROW("called", called_row),
     [STORE_STACK] = ROW("stack", stack_row),
     [STORE_FIGURE] = ROW("figure", figure_row),
     [STORE_SLICE] = ROW("slice", slice_row),

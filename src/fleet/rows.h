@@ -99,6 +99,10 @@ struct store_site { /* a frame that people read and its caller */
     int64_t call_site; /* frames inward of the call site; -1: no stack ends here */
 };
 
+struct store_called { /* the frame of the call site of stacks that read as this */
+    uint64_t site, frame;
+};
+
 struct store_figure { /* adds to the figures of a stack in a process */
     uint64_t process, stack;
     struct store_figures figures;
@@ -144,6 +148,7 @@ enum store_table {
     STORE_LOCATION,
     STORE_FRAME,
     STORE_SITE,
+    STORE_CALLED, /* of a server alone: the embedded store finds it out */
     STORE_STACK,
     STORE_FIGURE,
     STORE_SLICE,

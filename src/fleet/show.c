@@ -37,7 +37,7 @@ uint64_t show_top(const struct fleet_question *q, uint64_t in_text)
 
 uint64_t show_limit(const struct fleet_question *q) { return q->top == FLEET_ALL ? 0 : q->top; }
 
-bool show_by_call_site(const struct fleet_question *q) { return q->call_sites; }
+bool show_by_call_site(const struct fleet_question *q) { return !q->json || q->call_sites; }
 
 int show_more(FILE *out, uint64_t count, const char *things)
 {

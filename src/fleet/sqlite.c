@@ -73,7 +73,7 @@ static void put_table(struct buffer *to, enum store_table t)
 static void put_schema(struct buffer *to)
 {
     for (int t = 0; t < STORE_TABLES; t++)
-        if (t != STORE_MODULE)
+        if (t != STORE_MODULE && t != STORE_CALLED)
             put_table(to, (enum store_table)t);
     buffer_append_text(to, further_schema);
 }
@@ -460,6 +460,8 @@ static int do_put(struct fleet_store *s, enum store_table t, const void *row, st
     for (int i = 0; i < BATCHES; i++)
         if (batched[i] == t)
             return add_to_batch(s, i, row, err);
+    if (t == STORE_CALLED)
+        return 0;
     if (t == STORE_MODULE)
         return put_module(s, row, err);
     if (put_row(s, prepare_insert(s, &sqlite_of(s)->put[t], t, 1, err), t, row, err))

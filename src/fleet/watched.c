@@ -141,7 +141,7 @@ static int put_frames(struct fleet_store *store, json_object *of, json_object *f
     const size_t count = json_object_array_length(frames);
     const int64_t call_site = find_call_site(of, frames, count);
     struct buffer json = {0};
-    uint64_t path = 0;
+    uint64_t path = 0, called = 0;
     int status = count > FRAMES_MOST ? error_set(err, ERROR_FORMAT, "too many frames") : 0;
     *site = 0;
     for (size_t i = count; i-- > 0 && !status;) {
@@ -168,6 +168,11 @@ static int put_frames(struct fleet_store *store, json_object *of, json_object *f
         if (!status && store)
             status = store->engine->put(store, STORE_SITE, &s, err);
         *site = s.id;
+        if (!called || (int64_t)i >= call_site)
+            called = frame;
+        if (!status && store && !i)
+            status =
+                store->engine->put(store, STORE_CALLED, &(struct store_called){s.id, called}, err);
     }
     buffer_release(&json);
     return status;

@@ -1,5 +1,6 @@
 /* A service of which there are two builds: with LEAK, its cache keeps more, and its code has moved.
- * Usage: service BLOCKS [PAUSE_MS]: serves all blocks, waits, and fills its cache. */
+ * Usage: service BLOCKS [PAUSE_MS [DEPTH]]: serves all blocks, waits, fills its cache, and keeps a
+ * block at each level of a recursion. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -24,6 +25,14 @@ NOINLINE static void cache(size_t n)
 #endif
 }
 
+NOINLINE static void descend(size_t depth)
+{
+    keep[kept++ % 4096] = malloc(50);
+    if (depth)
+        descend(depth - 1);
+    __asm__ volatile("" ::: "memory"); /* no jump in place of the call */
+}
+
 int main(int argc, char **argv)
 {
     const size_t blocks = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
@@ -34,5 +43,7 @@ int main(int argc, char **argv)
         nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
     }
     cache(1000);
+    if (argc > 3)
+        descend(strtoul(argv[3], NULL, 10) - 1);
     return 0;
 }

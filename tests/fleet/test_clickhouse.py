@@ -200,10 +200,47 @@ class Cluster(Both):
             fleet.check_sql(self, arguments, top,
                             lambda sql, _, n=n: [r.split("\t") for r in self.servers.lines(self.database, sql, n)])
 
+    def test_call_sites(self):
+        """By call site, as the embedded store has it; and in a store of the version before, once `init` has added what it lacks."""
+        deep = os.path.join(self.directory, "deep.mlw")
+        run("record", "-q", "-o", deep, "--", fleet.OLD_BUILD, "3", "0", "40")
+        for host in range(3):
+            self.both("load", "--host", f"h{host}", deep if host else self.recordings[2])
+        reports = os.path.join(self.directory, "call-sites.jsonl")
+        fleet.write_reports(reports, fleet.REPORTS)
+        self.both("load", reports)
+        os.unlink(reports)
+        questions = (["--by", "end"], ["--leaks"], ["--distribution"], ["--watched", "all"])
+        answers = [self.both("report", "-n", "5", "--call-sites", *q) for q in questions]
+        self.assertTrue(all(a["sites"] for a in answers))
+        for q in questions:
+            for store in (self.file, self.store):
+                sql = run("fleet", "report", "--call-sites", "--sql", "-n", "2", *q, "--store", store).stdout.split(";\n")[:-1]
+                if store == self.store:
+                    self.assertTrue(all(self.servers.ask(self.database, s) for s in sql))
+        text = run("fleet", "report", "--by", "end", "--store", self.store).stdout
+        self.assertEqual(text.replace(self.store, ""), run("fleet", "report", "--by", "end", "--store", self.file).stdout.replace(self.file, ""))
+        self.assertEqual(text.count("descend"), 1)
+        for n in range(2):  # as version 3 had it
+            for sql in ("DROP TABLE called", "DROP TABLE called_local", "DROP TABLE mallow_store",
+                        "CREATE TABLE mallow_store (version UInt64) ENGINE = MergeTree ORDER BY version", "INSERT INTO mallow_store VALUES (3)"):
+                self.servers.ask(self.database, sql, n)
+        self.both("report", "--by", "end")
+        out = run("fleet", "report", "--store", self.store, status=1).stderr
+        self.assertIn("'mallow fleet init --store URL' adds them", out)
+        self.both("load", "--host", "later", deep)
+        out = run("fleet", "init", "--store", self.store, status=2).stderr
+        self.assertIn("say --cluster NAME", out)
+        for n in range(2):
+            run("fleet", "init", "--store", self.servers.url(self.database, n), "--cluster", "two")
+        again = [self.both("report", "-n", "5", "--call-sites", *q) for q in questions]
+        self.assertEqual(again[0]["processes"], answers[0]["processes"] + 1)
+        self.assertEqual(again[3], answers[3])
+
     def test_any_sharding(self):
         """Rows that lie on either server by chance give the same answers."""
         for n in range(2):
-            for table in ("location", "frame", "site", "stack", "figure", "slice", "block", "process", "watched", "watched_site"):
+            for table in ("location", "frame", "site", "called", "stack", "figure", "slice", "block", "process", "watched", "watched_site"):
                 self.servers.ask(self.database, f"DROP TABLE {table}", n)
                 self.servers.ask(self.database, f"CREATE TABLE {table} AS {table}_local ENGINE = Distributed(two, {self.database},"
                                  f" {table}_local, rand())", n)
@@ -218,6 +255,7 @@ class Cluster(Both):
             if by != "end" or LONG:
                 self.assertTrue(self.both("report", *ALL, "--distribution", "--by", by)["sites"])
         self.assertTrue(self.both("report", *ALL, "--leaks")["sites"])
+        self.assertTrue(self.both("report", *ALL, "--call-sites", "--by", "end")["sites"])
         self.assertTrue(self.both("report", *ALL, "--by", "byte-seconds")["sites"])
         self.assertTrue(self.both("report", "--timeline")["slices"])
         self.assertTrue(self.both("report", "--timeline", "--slice", "1h")["slices"])
@@ -390,7 +428,7 @@ class FalseServer(fleet.Case):
         return ["report", "--store", self.url, *arguments]
 
     def test_answers(self):
-        opened = [(200, number(1)), (200, number(3))]
+        opened = [(200, number(1)), (200, number(4))]
         totals = (200, number(*[1] * 16) + b"\0")
         asked = opened + [totals, (200, number(1, 1, 1) + b"\0")]
         site = (200, number(5, *[7] * 10) + b"\0")
@@ -414,7 +452,7 @@ class FalseServer(fleet.Case):
         """A server that never ends its answer."""
         body = bytes(1 << 20)
 
-        self.answers = [(200, number(3))]
+        self.answers = [(200, number(4))]
         handler = self.server.RequestHandlerClass
 
         def do_POST(request):

@@ -147,10 +147,10 @@ class Sums(Case):
     def test_all_call_sites(self):
         """-n 0 leaves none out."""
         self.load(os.path.join(self.directory, "in"))
-        sites = [s for s in self.report("--by", "calls")["sites"] if s["calls"]]
+        sites = [s for s in self.report("--by", "calls", "--call-sites")["sites"] if s["calls"]]
         text = run("fleet", "report", "--by", "calls", "-n", "0", "--store", self.store).stdout
         rows = text.split("call site\n")[1].splitlines()
-        self.assertGreater(len(sites), 10)
+        self.assertGreater(len(sites), 8)
         self.assertEqual(len(rows), len(sites))
         sql = run("fleet", "report", "--by", "calls", "-n", "0", "--sql", "--store", self.store).stdout
         self.assertEqual(len(sqlite3.connect(self.store).execute(sql).fetchall()),
@@ -473,6 +473,108 @@ class Questions(Case):
         self.assertIn("go with report", out.stderr)
 
 
+def sum_call_sites(loads, of):
+    """What the sites of --call-sites must say of (host, report --json): rows by the frame of the call site, each with the
+    figures of `of`, and the processes and hosts that have it."""
+    found = {}
+    for host, p in loaded_processes(loads):
+        for s in p["sites"]:
+            name = frames_of({"frames": s["frames"][s["call_site"]:][:1]}) if s["frames"] else ()
+            of_processes = found.setdefault(name, {})
+            figures = of_processes.setdefault((host, p["pid"]), collections.Counter())
+            for figure in of:
+                figures[figure] += s[figure]
+    return found
+
+
+class CallSites(Case):
+    """A recursion that allocates at each of its levels has as many stacks as levels, and one call site."""
+    DEPTH = 150
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        path = os.path.join(cls.directory, "deep.mlw")
+        run("record", "-q", "-o", path, "--", OLD_BUILD, "3", "0", str(cls.DEPTH))
+        cls.recordings.append(path)
+        cls.reports.append(json.loads(run("report", "--json", *ALL, path).stdout))
+
+    def load_all(self):
+        loads = []
+        for host, index in (("a", 4), ("b", 4), ("b", 0), ("c", 2)):
+            self.load("--host", host, self.recordings[index])
+            loads.append((host, self.reports[index]))
+        return loads
+
+    def rows(self, *arguments):
+        return run("fleet", "report", "--store", self.store, *arguments).stdout.split("call site\n")[1].splitlines()
+
+    def test_recursion(self):
+        """In text it is one row, with every byte once, as in `mallow report`."""
+        self.load_all()
+        self.assertGreaterEqual(sum(s["frames"][s["call_site"]]["function"] == "descend" for s in self.report()["sites"]), self.DEPTH)
+        bytes_held = f"{2 * self.DEPTH * 50 / 1024:.1f} KB"
+        for arguments, row in ((["--by", "end"], rf" +{bytes_held} +2 +2  descend  service.c:\d+"),
+                               (["--leaks"], rf" +{bytes_held} +2 of 2 +2 of 2 +7.3 KB  b +descend  service.c:\d+"),
+                               (["--distribution", "--by", "end"], r" +2 .* +7.3 KB  descend  service.c:\d+")):
+            found = [r for r in self.rows(*arguments, "-n", "0") if "descend" in r]
+            self.assertEqual(len(found), 1, found[:9])
+            self.assertRegex(found[0], f"^{row}$")
+        self.assertRegex(run("report", "--by", "end", self.recordings[4]).stdout, r"7\.3 KB .*\n +descend \(service\.c")
+
+    def test_sums(self):
+        """--json --call-sites are the sums over the stacks of `mallow report`; so is what --sql prints."""
+        loads = self.load_all()
+        of = [*FIGURES]
+        expected = sum_call_sites(loads, of)
+        found = self.report("--by", "end", "--call-sites")
+        self.assertEqual(len(found["sites"]), len(expected))
+        for s in found["sites"]:
+            processes = expected[frames_of(s)]
+            total = sum(processes.values(), collections.Counter())
+            self.assertEqual({n: s[n] for n in of}, {n: total[n] for n in of})
+            has = [key for key, figures in processes.items() if figures["end_live_bytes"]]
+            self.assertEqual([s["processes"], s["hosts"]], [len(has), len({host for host, _ in has})])
+        db = sqlite3.connect(self.store)
+
+        def ask(*arguments):
+            sql = run("fleet", "report", "--sql", "--call-sites", "--store", self.store, *arguments).stdout.split(";\n")
+            return db.execute(sql[-2]).fetchall()
+        columns = ["calls", "allocated_bytes", "peak_bytes", "peak_blocks", "end_live_bytes", "end_live_blocks", "temporary"]
+        self.assertEqual([list(r[1:8]) for r in ask("--by", "end")], [[s[c] for c in columns] for s in found["sites"]])
+        for top in ("0", "3", "1"):
+            leaks = json.loads(run("fleet", "report", "--json", "--leaks", "--call-sites", "-n", top, "--store", self.store).stdout)
+            self.assertEqual([list(r[1:]) for r in ask("--leaks", "-n", top)], [[s[n] for n in LEAK_FIGURES] for s in leaks["sites"]])
+            for s in leaks["sites"]:
+                self.assertEqual(s["end_live_bytes"], sum(f["end_live_bytes"] for f in expected[frames_of(s)].values()))
+                self.assertEqual(s["calling_processes"], len(expected[frames_of(s)]))
+            parts = json.loads(run("fleet", "report", "--json", "--distribution", "--by", "calls", "--call-sites", "-n", top,
+                                   "--store", self.store).stdout)
+            self.assertEqual([[r[2], r[1], *r[3:]] for r in ask("--distribution", "--by", "calls", "-n", top)],
+                             [[s[n] for n in ("processes", "sum", *RANKS)] for s in parts["sites"]])
+            for s in parts["sites"]:
+                self.assertEqual(s["maximum"], max(f["calls"] for f in expected[frames_of(s)].values()))
+
+    def test_watched(self):
+        path = os.path.join(self.directory, "deep.json")
+        report = watch_report("h1", 1, 1001, [("grow", 3000, 2000, 5000)] * 3)
+        report["sites"][1]["frames"].insert(1, report["sites"][1]["frames"][0])  # two levels, and one
+        write_reports(path, [report])
+        self.load(path)
+        os.unlink(path)
+        question = ["--watched", "all"]
+        self.assertEqual(len(self.report(*question)["sites"]), 2)
+        site, = self.report(*question, "--call-sites")["sites"]
+        self.assertEqual([site["estimated_bytes"], [f["function"] for f in site["frames"]]], [9000, ["grow"]])
+        self.assertRegex("\n".join(self.rows(*question)), r"^ +8.8 KB +[\d.]+ KB +[\d.]+ KB +1 +1  grow  api.c:5$")
+        sql = run("fleet", "report", "--sql", "--call-sites", *question, "--store", self.store).stdout
+        self.assertEqual([r[1] for r in sqlite3.connect(self.store).execute(sql)], [9000])
+
+    def test_usage(self):
+        for arguments in (["--call-sites"], ["--call-sites", "--json", "--timeline"], ["--call-sites", "--json", "--growth", "--since", "1h"]):
+            self.assertIn("--call-sites goes with", run("fleet", "report", "--store", self.store, *arguments, status=2).stderr)
+
+
 def watch_report(host, pid, second, sites, kind="all"):
     """A report as `mallow watch --json` prints it. sites: (function, bytes, low, high)."""
     def estimate(size, low, high):
@@ -740,12 +842,12 @@ class Hostile(Case):
         db = sqlite3.connect(store)
         db.executescript("UPDATE frame SET json = '{}'; UPDATE site SET parent = id")
         db.close()
-        self.fails("is damaged", "report", "--store", store)
+        self.fails("is damaged", "report", "--json", "--store", store)
         db = sqlite3.connect(store)  # a ring of which each round takes more memory
         db.execute("UPDATE frame SET json = ?", (json.dumps({"function": "x" * 2**20}),))
         db.commit()
         db.close()
-        self.fails("take more than 256 MiB", "report", "--store", store)
+        self.fails("take more than 256 MiB", "report", "--json", "--store", store)
 
     def test_cannot_write(self):
         """A disk that is full ends a load; the store is as it was, and takes the recording later."""

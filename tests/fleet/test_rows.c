@@ -20,6 +20,7 @@ static const char *const stored[STORE_TABLES] = {
     [STORE_LOCATION] = "location: id build_id$ module$ offset flags",
     [STORE_FRAME] = "frame: id json$",
     [STORE_SITE] = "site: id parent frame path call_site-",
+    [STORE_CALLED] = "called: site frame",
     [STORE_STACK] = "stack: id parent location site named",
     [STORE_FIGURE] = "figure: process stack " FIGURES,
     [STORE_SLICE] = "slice: process start_ns width_ns last calls allocated_bytes live_bytes"

@@ -113,12 +113,12 @@ class ClickHouse(Test):
         def answer(n, _asked):
             return (500, {}, b"") if n == 2 else (200, {}, b"")
         with Collector(answer) as server, Pushing(server.url + "/fleet", "--push-as", "clickhouse") as w:
-            wait_until(lambda: len(server.taken) >= 4, "a report")
+            wait_until(lambda: len(server.taken) >= 5, "a report")
             tables = [dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(a["path"]).query))["query"].split()[2]
-                      for a in server.asked[:5]]
+                      for a in server.asked[:6]]
             self.assertRegex(w.end(), r"reports: \d+ sent")
         # The one that failed is sent again, and what comes behind it after it; the report itself comes last.
-        self.assertEqual(tables, ["frame", "site", "site", "watched_site", "watched"])
+        self.assertEqual(tables, ["frame", "site", "site", "called", "watched_site", "watched"])
 
     def test_urls(self):
         for url in ("http://127.0.0.1:9", "http://127.0.0.1:9/", "http://127.0.0.1:9/a/b", "http://127.0.0.1:9/a-b",
