@@ -2,7 +2,6 @@
  * to a store. Each function prints its own usage error. */
 #include "cli/fleet_options.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,11 +62,11 @@ static int read_time(const struct command *self, const char *option, const char 
 int fleet_read_selection(const struct command *self, const struct fleet_cli *cli,
                          struct fleet_selection *of)
 {
-    *of = (struct fleet_selection){
-        .host = cli->host, .service = cli->service, .build_id = cli->build_id};
-    for (const char *c = cli->build_id; c && *c; c++)
-        if (!isxdigit((unsigned char)*c))
-            return command_usage(self, "--build-id: '%s' are no hexadecimal digits", cli->build_id);
+    *of = cli->facts;
+    for (const struct fleet_fact *f = fleet_facts; f < fleet_facts + FLEET_FACTS; f++)
+        if (fleet_fact_of(of, f) && !fleet_fact_is_good(f, fleet_fact_of(of, f)))
+            return command_usage(self, "--%s: '%s' are no hexadecimal digits", f->name,
+                                 fleet_fact_of(of, f));
     if (cli->labels.count > FLEET_LABELS)
         return command_usage(self, "--label: at most %u of them", FLEET_LABELS);
     for (; of->label_count < cli->labels.count; of->label_count++)
@@ -123,9 +122,12 @@ int fleet_read_question(const struct command *self, const struct fleet_cli *cli,
     if (cli->watched && !q->kind)
         return command_usage(self, "--watched: '%s' is not old, all, high-water, frees or final",
                              cli->watched);
-    if (cli->watched && (cli->build_id || cli->by))
-        return command_usage(self,
-                             "--watched goes by estimated bytes, without --build-id and --by");
+    if (cli->watched && cli->by)
+        return command_usage(self, "--watched goes by estimated bytes, without --by");
+    for (const struct fleet_fact *f = fleet_facts; f < fleet_facts + FLEET_FACTS; f++)
+        if (cli->watched && !(f->bits & FLEET_FACT_WATCHED) && fleet_fact_of(&cli->facts, f))
+            return command_usage(self, "--watched goes without --%s, which reports do not have",
+                                 f->name);
     if (cli->call_sites && ((!cli->json && !cli->sql) || cli->growth || cli->timeline))
         return command_usage(self, "--call-sites goes with --json and --sql of report, --leaks, "
                                    "--distribution and --watched");
@@ -147,8 +149,8 @@ int fleet_read_question(const struct command *self, const struct fleet_cli *cli,
     if (cli->leaks && cli->by && cli->by != BY_END)
         return command_usage(self, "--leaks goes by the bytes live at the end; leave --by out");
     if (cli->group_by && !fleet_parse_group(cli->group_by, &q->group))
-        return command_usage(self, "--group-by: '%s' is not host, service, build-id or label.KEY",
-                             cli->group_by);
+        return command_usage(
+            self, "--group-by: '%s' is not " FLEET_FACTS_WITH_COMMAS "or label.KEY", cli->group_by);
     return 0;
 }
 

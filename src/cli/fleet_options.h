@@ -9,8 +9,9 @@
 #define FLEET_TOP_NOT_GIVEN UINT64_MAX
 
 struct fleet_cli {
-    const char *store, *key_file, *ca, *cluster, *host, *service, *build_id, *since, *until, *old,
-        *now, *baseline, *group_by, *watched, *html;
+    const char *store, *key_file, *ca, *cluster, *since, *until, *old, *now, *baseline, *group_by,
+        *watched, *html;
+    struct fleet_selection facts; /* its facts alone */
     struct text_list labels;
     int by;
     uint64_t top, slice_ns;

@@ -21,18 +21,17 @@ static void clickhouse_word_where(const struct sql *s, struct buffer *b, const c
     const bool watched = s->q->what == ASK_WATCHED || s->q->what == ASK_WATCHED_TOTAL;
     const struct fleet_selection *of = !strcmp(argument, "old") ? s->q->old : s->q->of;
     const char *time = watched ? "time_ns" : "start_ns";
-    if (of->host) {
-        buffer_append_text(b, " AND host = ");
-        quote_text(b, of->host);
-    }
-    if (of->service) {
-        buffer_append_text(b, " AND service = ");
-        quote_text(b, of->service);
-    }
-    if (of->build_id) {
-        buffer_printf(b, " AND substring(build_id, 1, %zu) = lower(", strlen(of->build_id));
-        quote_text(b, of->build_id);
-        buffer_append_char(b, ')');
+    for (const struct fleet_fact *f = fleet_facts; f < fleet_facts + FLEET_FACTS; f++) {
+        const char *asked = fleet_fact_of(of, f);
+        const bool digits = f->bits & FLEET_FACT_DIGITS;
+        if (!asked)
+            continue;
+        if (digits)
+            buffer_printf(b, " AND substring(%s, 1, %zu) = lower(", f->column, strlen(asked));
+        else
+            buffer_printf(b, " AND %s = ", f->column);
+        quote_text(b, asked);
+        buffer_append_text(b, digits ? ")" : "");
     }
     if (of->since_ns)
         buffer_printf(b, " AND %s >= %" PRId64, time, of->since_ns < 0 ? 0 : of->since_ns);
@@ -52,6 +51,15 @@ static void clickhouse_word_kind(const struct sql *s, struct buffer *b, const ch
 {
     (void)argument;
     quote_text(b, s->q->kind);
+}
+
+static void clickhouse_word_facts(const struct sql *s, struct buffer *b, const char *argument)
+{
+    (void)s, (void)argument;
+    for (const struct fleet_fact *f = fleet_facts; f < fleet_facts + FLEET_FACTS; f++)
+        buffer_printf(
+            b, f->bits & FLEET_FACT_BLANK ? ", uniqExact(%s)" : ", uniqExactIf(%s, notEmpty(%s))",
+            f->column, f->column);
 }
 
 static void clickhouse_word_part(const struct sql *s, struct buffer *b, const char *argument)
@@ -144,6 +152,7 @@ static void clickhouse_word_watched_sites(const struct sql *s, struct buffer *b,
 static const struct sql_word clickhouse_words[] = {
     {"where", NULL, clickhouse_word_where},
     {"kind", NULL, clickhouse_word_kind},
+    {"facts", NULL, clickhouse_word_facts},
     {"part", NULL, clickhouse_word_part},
     {"attempts", NULL, clickhouse_word_attempts},
     {"sites", NULL, clickhouse_word_sites},
@@ -196,8 +205,7 @@ static const struct sql_word clickhouse_words[] = {
     {NULL, NULL, NULL}};
 
 static const char *const clickhouse_questions[ASK_QUESTIONS] = {
-    [ASK_TOTALS] = "SELECT count(), countIf(complete = 0), uniqExact(host), uniqExact(service),"
-                   " uniqExactIf(build_id, build_id != ''), sum(events), sum(lost_events),"
+    [ASK_TOTALS] = "SELECT count(), countIf(complete = 0)$facts, sum(events), sum(lost_events),"
                    " sum(requested_bytes)$each(, sum($f)), '' FROM ($processes(*))",
     /* Processes of a site are counted process by process: the sets of sites of a process are small,
      * the sets of processes of all sites are not. */

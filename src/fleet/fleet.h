@@ -100,14 +100,50 @@ bool fleet_broken(const struct fleet_store *store);
 
 #define FLEET_LABELS 16u
 
+/* X(member and column, its plural, name in options and selections, singular in text, bits): the
+ * facts of a process that are asked for, counted and grouped by. */
+#define FLEET_FACT_LIST(X)                                                                         \
+    X(host, hosts, "host", "host", FLEET_FACT_BLANK | FLEET_FACT_WATCHED)                          \
+    X(service, services, "service", "service", FLEET_FACT_BLANK | FLEET_FACT_WATCHED)              \
+    X(build_id, builds, "build-id", "build", FLEET_FACT_DIGITS)
+enum {
+    FLEET_FACT_BLANK = 1,   /* "" counts as one more */
+    FLEET_FACT_WATCHED = 2, /* reports of sampled processes have it, too */
+    FLEET_FACT_DIGITS = 4   /* a selection has its first hexadecimal digits */
+};
+
+/* Their names as literals, with "|" or ", " behind each. */
+#define FLEET_FACT_BAR(member, plural, name, singular, bits)   name "|"
+#define FLEET_FACT_COMMA(member, plural, name, singular, bits) name ", "
+#define FLEET_FACTS_WITH_BARS                                  FLEET_FACT_LIST(FLEET_FACT_BAR)
+#define FLEET_FACTS_WITH_COMMAS                                FLEET_FACT_LIST(FLEET_FACT_COMMA)
+
 struct fleet_selection { /* NULL and 0: every process. Texts are the caller's */
-    const char *host, *service;
-    const char *build_id; /* its first hexadecimal digits */
-    int64_t since_ns;     /* started then or later, ns since 1970 */
-    int64_t until_ns;     /* started before; 0: no bound */
+#define FLEET_MEMBER(member, plural, name, singular, bits) const char *member;
+    FLEET_FACT_LIST(FLEET_MEMBER)
+#undef FLEET_MEMBER
+    int64_t since_ns; /* started then or later, ns since 1970 */
+    int64_t until_ns; /* started before; 0: no bound */
     struct fleet_label labels[FLEET_LABELS];
     size_t label_count;
 };
+
+struct fleet_fact {
+    const char *name, *column, *singular, *plural;
+    unsigned bits;
+    size_t offset; /* in a selection */
+};
+#define FLEET_FACT_ONE(member, plural, name, singular, bits) +1
+enum { FLEET_FACTS = 0 FLEET_FACT_LIST(FLEET_FACT_ONE) };
+#undef FLEET_FACT_ONE
+extern const struct fleet_fact fleet_facts[FLEET_FACTS];
+/* What is asked for; NULL: any. */
+static inline const char *fleet_fact_of(const struct fleet_selection *s, const struct fleet_fact *f)
+{
+    return *(const char *const *)(const void *)((const char *)s + f->offset);
+}
+/* False: not as its bits say. */
+bool fleet_fact_is_good(const struct fleet_fact *f, const char *text);
 
 /* A time as people write it: 2026-11-22, 2026-11-22T20:15[:30] (UTC), @SECONDS since 1970, or a
  * duration before now. */
@@ -121,10 +157,10 @@ bool fleet_parse_range(const char *text, int64_t *since_ns, int64_t *until_ns);
 int fleet_parse_selection(char *text, struct fleet_selection *s, struct error *err);
 
 struct fleet_group {    /* by what processes are put into parts; neither: one part of all */
-    const char *column; /* host, service or build_id */
+    const char *column; /* of a fact */
     const char *label;
 };
-/* host, service, build-id or label.KEY. */
+/* The name of a fact, or label.KEY. */
 bool fleet_parse_group(const char *text, struct fleet_group *group);
 
 #define FLEET_ALL UINT32_MAX

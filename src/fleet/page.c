@@ -23,12 +23,9 @@ static void write_label(struct json *j, const struct fleet_label *l)
 void page_selection(struct json *j, const struct fleet_selection *of)
 {
     json_open_object(j, "selection");
-    if (of->host)
-        json_text(j, "host", of->host);
-    if (of->service)
-        json_text(j, "service", of->service);
-    if (of->build_id)
-        json_text(j, "build_id", of->build_id);
+    for (size_t i = 0; i < FLEET_FACTS; i++)
+        if (fleet_fact_of(of, &fleet_facts[i]))
+            json_text(j, fleet_facts[i].column, fleet_fact_of(of, &fleet_facts[i]));
     if (of->since_ns)
         json_signed(j, "since_ns", of->since_ns);
     if (of->until_ns)
@@ -89,15 +86,14 @@ static int write_parts(struct json *j, struct fleet_store *store, const struct f
 int page_parts(struct json *j, struct fleet_store *store, const struct fleet_selection *of,
                const struct fleet_question *q, struct error *err)
 {
-    static const char *const names[] = {"host", "service", "build-id"};
     struct buffer label = {0};
     int status = 0;
     buffer_printf(&label, "label.%s", q->group.label ? q->group.label : "version");
     if (buffer_failed(&label))
         status = error_memory(err);
     json_open_array(j, "parts");
-    for (size_t i = 0; i < sizeof names / sizeof *names && !status; i++)
-        status = write_parts(j, store, of, names[i], err);
+    for (size_t i = 0; i < FLEET_FACTS && !status; i++)
+        status = write_parts(j, store, of, fleet_facts[i].name, err);
     if (!status)
         status = write_parts(j, store, of, buffer_text(&label), err);
     json_close_array(j);

@@ -20,12 +20,11 @@ static const struct column row_columns[] = {
     COLUMN_END};
 static const struct column rest_columns[] = {FIGURES COLUMN_END};
 #define TOTAL(member, key) COLUMN(struct store_totals, member, COUNT, key, NULL, 0)
+#define COUNTED(member, plural, name, singular, bits) TOTAL(plural, #plural),
 static const struct column total_columns[] = {
     TOTAL(processes, "processes"),
     TOTAL(incomplete, "incomplete_processes"),
-    TOTAL(hosts, "hosts"),
-    TOTAL(services, "services"),
-    TOTAL(builds, "builds"),
+    FLEET_FACT_LIST(COUNTED)
     TOTAL(events, "events"),
     TOTAL(lost_events, "lost_events"),
     TOTAL(requested_bytes, "requested_bytes"),
@@ -84,12 +83,15 @@ static int report_as_text(FILE *out, struct fleet_store *store, const struct fle
 {
     static const char *const headings[FLEET_METRICS] = {
         "at the peak", "at the end", "allocated", "temporary", "calls", "byte-seconds"};
+    uint64_t counts[FLEET_FACTS];
     char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES], c[HUMAN_TEXT_BYTES], d[HUMAN_TEXT_BYTES];
-    text_printf(out, "%s: %s %s on %s %s, %s %s, %s %s\n", q->where, human_count(a, t->processes),
-                plural(t->processes, "process", "processes"), human_count(b, t->hosts),
-                plural(t->hosts, "host", "hosts"), human_count(c, t->services),
-                plural(t->services, "service", "services"), human_count(d, t->builds),
-                plural(t->builds, "build", "builds"));
+    memcpy(counts, (const char *)t + offsetof(struct store_totals, hosts), sizeof counts);
+    text_printf(out, "%s: %s %s on", q->where, human_count(a, t->processes),
+                plural(t->processes, "process", "processes"));
+    for (size_t i = 0; i < FLEET_FACTS; i++)
+        text_printf(out, "%s %s %s", i ? "," : "", human_count(a, counts[i]),
+                    plural(counts[i], fleet_facts[i].singular, fleet_facts[i].plural));
+    putc('\n', out);
     text_printf(out, "sums: peaks %s, live at the end %s, allocated %s in %s %s\n",
                 human_size(a, t->figures.peak_bytes), human_size(b, t->figures.end_bytes),
                 human_size(c, t->requested_bytes), human_count(d, t->figures.calls),

@@ -9,6 +9,23 @@
 #define SECOND_NS 1000000000ll
 #define LATEST    (INT64_MAX / SECOND_NS)
 
+#define FACT(member, plural, name, singular, bits)                                                 \
+    {name, #member, singular, #plural, bits, offsetof(struct fleet_selection, member)},
+const struct fleet_fact fleet_facts[FLEET_FACTS] = {FLEET_FACT_LIST(FACT)};
+
+bool fleet_fact_is_good(const struct fleet_fact *f, const char *text)
+{
+    return !(f->bits & FLEET_FACT_DIGITS) || strspn(text, "0123456789abcdefABCDEF") == strlen(text);
+}
+
+static const struct fleet_fact *find_fact(const char *name)
+{
+    for (size_t i = 0; i < FLEET_FACTS; i++)
+        if (!strcmp(fleet_facts[i].name, name))
+            return &fleet_facts[i];
+    return NULL;
+}
+
 static bool calendar(const char *text, int64_t *seconds)
 {
     static const char *const shapes[] = {"%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"};
@@ -67,17 +84,14 @@ bool fleet_parse_range(const char *text, int64_t *since_ns, int64_t *until_ns)
 
 bool fleet_parse_group(const char *text, struct fleet_group *group)
 {
-    static const char *const names[][2] = {
-        {"host", "host"}, {"service", "service"}, {"build-id", "build_id"}};
-    *group = (struct fleet_group){0};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(text, names[i][0]))
-            group->column = names[i][1];
+    const struct fleet_fact *fact = find_fact(text);
+    *group = (struct fleet_group){.column = fact ? fact->column : NULL};
     if (!strncmp(text, "label.", 6) && text[6])
         group->label = text + 6;
     return group->column || group->label;
 }
 
+#define EQUALS(member, plural, name, singular, bits) name "=, "
 static int parse_term(char *term, struct fleet_selection *s, struct error *err)
 {
     static const char label[] = "label.";
@@ -92,12 +106,9 @@ static int parse_term(char *term, struct fleet_selection *s, struct error *err)
     }
     if (equals) {
         *equals++ = 0;
-        if (!strcmp(term, "host"))
-            s->host = equals;
-        else if (!strcmp(term, "service"))
-            s->service = equals;
-        else if (!strcmp(term, "build-id"))
-            s->build_id = equals;
+        const struct fleet_fact *fact = find_fact(term);
+        if (fact)
+            *(const char **)(void *)((char *)s + fact->offset) = equals;
         else if (!strcmp(term, "since"))
             time = &s->since_ns;
         else if (!strcmp(term, "until"))
@@ -107,8 +118,9 @@ static int parse_term(char *term, struct fleet_selection *s, struct error *err)
     }
     if (!equals)
         return error_set(err, ERROR_USAGE,
-                         "'%s' is not part of a selection; host=, service=, build-id=, since=, "
-                         "until=, label.KEY= and all are",
+                         "'%s' is not part of a selection; " FLEET_FACT_LIST(
+                             EQUALS) "since=, "
+                                     "until=, label.KEY= and all are",
                          term);
     if (time && !fleet_parse_time(equals, time))
         return error_set(err, ERROR_USAGE,

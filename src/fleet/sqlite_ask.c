@@ -28,13 +28,14 @@ static void put_sqlite_condition(struct buffer *to, const struct fleet_selection
                                  const char *time, const char *labels)
 {
     buffer_append_text(to, " WHERE 1");
-    if (of->host)
-        put_quoted(to, " AND p.host = %Q", of->host);
-    if (of->service)
-        put_quoted(to, " AND p.service = %Q", of->service);
-    if (of->build_id)
-        put_quoted(to, " AND substr(p.build_id, 1, %d) = lower(%Q)", (int)strlen(of->build_id),
-                   of->build_id);
+    for (const struct fleet_fact *f = fleet_facts; f < fleet_facts + FLEET_FACTS; f++) {
+        const char *asked = fleet_fact_of(of, f);
+        if (asked && f->bits & FLEET_FACT_DIGITS)
+            put_quoted(to, " AND substr(p.%s, 1, %d) = lower(%Q)", f->column, (int)strlen(asked),
+                       asked);
+        else if (asked)
+            put_quoted(to, " AND p.%s = %Q", f->column, asked);
+    }
     if (of->since_ns)
         put_quoted(to, " AND p.%s >= %lld", time, (long long)of->since_ns);
     if (of->until_ns)
@@ -55,6 +56,16 @@ static void sqlite_word_where_watched(const struct sql *s, struct buffer *to, co
     (void)argument;
     put_sqlite_condition(to, s->q->of, "time_ns", "watched_label WHERE report");
     put_quoted(to, " AND p.kind = %Q", s->q->kind);
+}
+
+static void sqlite_word_facts(const struct sql *s, struct buffer *to, const char *argument)
+{
+    (void)s, (void)argument;
+    for (const struct fleet_fact *f = fleet_facts; f < fleet_facts + FLEET_FACTS; f++)
+        buffer_printf(to,
+                      f->bits & FLEET_FACT_BLANK ? ", count(DISTINCT p.%s)"
+                                                 : ", count(DISTINCT nullif(p.%s, ''))",
+                      f->column);
 }
 
 static void sqlite_word_part(const struct sql *s, struct buffer *to, const char *argument)
@@ -144,6 +155,7 @@ static void sqlite_word_shown(const struct sql *s, struct buffer *to, const char
 static const struct sql_word sqlite_words[] = {
     {"where", NULL, sqlite_word_where},
     {"where_watched", NULL, sqlite_word_where_watched},
+    {"facts", NULL, sqlite_word_facts},
     {"part", NULL, sqlite_word_part},
     {"with_called", NULL, sqlite_word_with_called},
     {"stacks", NULL, sqlite_word_stacks},
@@ -187,8 +199,7 @@ static const struct sql_word sqlite_words[] = {
 
 static const char *const sqlite_questions[ASK_QUESTIONS] = {
     [ASK_TOTALS] =
-        "SELECT count(*), total(NOT p.complete), count(DISTINCT p.host), count(DISTINCT p.service),"
-        " count(DISTINCT nullif(p.build_id, '')), sum(p.events), sum(p.lost_events),"
+        "SELECT count(*), total(NOT p.complete)$facts, sum(p.events), sum(p.lost_events),"
         " $sum(p.requested_bytes)$each(, $sum(p.$f)) FROM process AS p$where",
     [ASK_SITES] =
         "$with_called()SELECT site$each(, $whole($f)), processes, hosts FROM (SELECT s.site AS site"

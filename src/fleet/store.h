@@ -91,7 +91,10 @@ struct store_query {
 };
 
 struct store_totals { /* as a row has them */
-    uint64_t processes, incomplete, hosts, services, builds;
+    uint64_t processes, incomplete;
+#define STORE_COUNTED(member, plural, name, singular, bits) uint64_t plural;
+    FLEET_FACT_LIST(STORE_COUNTED)
+#undef STORE_COUNTED
     uint64_t events, lost_events, requested_bytes;
     struct store_figures figures; /* sums */
 };
