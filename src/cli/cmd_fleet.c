@@ -28,6 +28,8 @@ static const struct option_spec specs[] = {
      "load: put this label on each process; report: only processes with it; may be repeated"},
     {0, "build-id", OPTION_TEXT, AT(facts.build_id), "ID",
      "report: only programs whose build-id begins with these hexadecimal digits"},
+    {0, "allocator", OPTION_TEXT, AT(facts.allocator), "NAME",
+     "report: only processes with this allocator, as in 'glibc 2.36'"},
     {0, "since", OPTION_TEXT, AT(since), "TIME",
      "report: only processes that started then or later: 2026-11-22, 2026-11-22T20:15 (UTC), "
      "@SECONDS since 1970, or a duration before now"},
@@ -63,7 +65,8 @@ static const struct option_spec specs[] = {
     {0, "call-sites", OPTION_FLAG, AT(call_sites), NULL,
      "report --json, --sql: by call site, as in text; else each stack that leads to one is apart"},
     {0, "old", OPTION_TEXT, AT(old), "SELECTION",
-     "diff: the processes before: all, or host=H, service=S, build-id=B, since=T, until=T, "
+     "diff: the processes before: all, or host=H, service=S, build-id=B, allocator=A, since=T, "
+     "until=T, "
      "label.KEY=V "
      "with commas between them"},
     {0, "new", OPTION_TEXT, AT(now), "SELECTION", "diff: the processes after"},

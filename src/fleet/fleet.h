@@ -105,7 +105,8 @@ bool fleet_broken(const struct fleet_store *store);
 #define FLEET_FACT_LIST(X)                                                                         \
     X(host, hosts, "host", "host", FLEET_FACT_BLANK | FLEET_FACT_WATCHED)                          \
     X(service, services, "service", "service", FLEET_FACT_BLANK | FLEET_FACT_WATCHED)              \
-    X(build_id, builds, "build-id", "build", FLEET_FACT_DIGITS)
+    X(build_id, builds, "build-id", "build", FLEET_FACT_DIGITS)                                    \
+    X(allocator, allocators, "allocator", "allocator", 0)
 enum {
     FLEET_FACT_BLANK = 1,   /* "" counts as one more */
     FLEET_FACT_WATCHED = 2, /* reports of sampled processes have it, too */

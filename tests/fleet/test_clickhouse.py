@@ -188,7 +188,7 @@ class Cluster(Both):
         found = self.both("report", *ALL, "--leaks")
         self.assertTrue(found["sites"])
         self.assertTrue(self.both("report", *ALL, "--distribution", "--by", "calls")["sites"])
-        for by in ("host", "service", "build-id", "label.half", "label.it's") if LONG else ("service", "label.it's"):
+        for by in ("host", "service", "build-id", "allocator", "label.half", "label.it's") if LONG else ("service", "label.it's"):
             self.assertTrue(self.both("report", "-n", "2", "--distribution", "--group-by", by)["groups"])
         self.assertFalse(self.both("report", "--distribution", "--host", "h9")["groups"])
         grown = self.both("report", "--growth", "--by", "calls", "--host", "h1", "--baseline", "1970-01-02..")
@@ -429,7 +429,7 @@ class FalseServer(fleet.Case):
 
     def test_answers(self):
         opened = [(200, number(1)), (200, number(4))]
-        totals = (200, number(*[1] * 16) + b"\0")
+        totals = (200, number(*[1] * 17) + b"\0")
         asked = opened + [totals, (200, number(1, 1, 1) + b"\0")]
         site = (200, number(5, *[7] * 10) + b"\0")
         for answers, words, status in [

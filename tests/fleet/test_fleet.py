@@ -108,6 +108,33 @@ class Sums(Case):
         self.check(self.report("--since", "1970-01-01"), loaded)
         self.check(self.report("--until", "1970-01-02"), [])
 
+    def test_allocators(self):
+        """The allocator of a process, with glibc's version, as it was recorded: selected by, counted, grouped by."""
+        for host in range(3):
+            self.load("--host", f"host-{host}", self.recordings[host])
+        glibc, = {p["allocator"] for r in self.reports for p in r["processes"]}
+        self.check(self.report("--allocator", glibc), self.reports[:3])
+        db = sqlite3.connect(self.store)
+        db.execute("UPDATE process SET allocator = 'glibc 2.31' WHERE host = 'host-1'")
+        db.commit()
+        self.assertEqual(self.report()["allocators"], 2)
+        old = self.report("--allocator", "glibc 2.31")
+        self.check(old, [self.reports[1]])
+        self.assertEqual(old["allocators"], 1)
+        self.check(self.report("--allocator", "glibc 2.3"), [])
+        groups = self.report("--distribution", "--group-by", "allocator")["groups"]
+        self.assertEqual({g["group"]: g["processes"] for g in groups},
+                         {glibc: len(self.reports[0]["processes"] + self.reports[2]["processes"]), "glibc 2.31": len(self.reports[1]["processes"])})
+        diff = json.loads(run("fleet", "diff", "--json", "--store", self.store, "--old", "allocator=glibc 2.31", "--new", f"allocator={glibc}").stdout)
+        self.assertEqual([diff["old"]["hosts"], diff["new"]["hosts"]], [1, 2])
+        text = run("fleet", "report", "--store", self.store).stdout
+        self.assertIn(" on 3 hosts, 1 service, 1 build, 2 allocators\n", text)
+        sql = run("fleet", "report", "--sql", "--allocator", "glibc 2.31", "--store", self.store).stdout
+        self.assertEqual([r[1] for r in db.execute(sql)], [s["calls"] for s in old["sites"]])
+        self.assertIn("--watched goes without --allocator", run("fleet", "report", "--store", self.store, "--watched", "all", "--allocator",
+                                                               "x", status=2).stderr)
+        self.assertIn("build-id=, allocator=, since=", run("fleet", "diff", "--store", self.store, "--old", "x=1", "--new", "all", status=2).stderr)
+
     def test_same_stacks_merge(self):
         """Two runs of one program at other addresses have the same stacks: the second adds no row."""
         count = "SELECT (SELECT count(*) FROM stack), (SELECT count(*) FROM site), (SELECT count(*) FROM frame)"
