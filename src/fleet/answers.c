@@ -1,4 +1,4 @@
-/* answers.c - rows of answers: see answers.h. */
+/* answers.c - the rows of an answer that are shown, and their call sites in text and JSON. */
 #include "fleet/answers.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static int keep_answer(void *arg, const uint64_t *numbers, const char *text, str
     return 0;
 }
 
-/* The frames of what is shown, all at once: that is faster where the store is far away. */
+/* The frames of the rows, all at once: that is faster where the store is far away. */
 static int prepare_shown_sites(const struct answers *a, struct fleet_store *store, bool call_sites,
                                struct error *err)
 {

@@ -27,7 +27,7 @@ struct answers { /* all zero: empty */
             COLUMN_##kind, sizeof(uint64_t), wide                                                  \
     }
 
-extern const struct column spread_columns[]; /* of ASK_SPREAD and ASK_PARTS; distribution.c */
+extern const struct column spread_columns[]; /* for ASK_SPREAD and ASK_PARTS; distribution.c */
 
 /* Asks q, and keeps its first q->top rows (0: all). sites: the first number of a row is a site,
  * whose frames are prepared. */

@@ -383,7 +383,7 @@ static int fill_called(struct clickhouse *c, const char *local, uint64_t outward
 }
 
 /* A store of the version before gets the table of call sites, made of the sites that this node has.
- * The row that says so comes last, and what was done before it may be done again. */
+ * The row that says so comes last, and steps before it may be repeated. */
 static int upgrade_store(struct clickhouse *c, const char *cluster, struct error *err)
 {
     const char *local = cluster ? "_local" : "";

@@ -42,7 +42,7 @@ struct known_frame { /* a frame's site and its number */
 
 struct clickhouse {
     struct fleet_store base;
-    bool earlier;               /* of version 3, which has no table of call sites */
+    bool earlier;               /* version 3, which has no table of call sites */
     struct http_server *server; /* NULL: none is asked, */
     fleet_rows_fn *rows_to;     /* and rows go here */
     void *rows_arg;

@@ -276,7 +276,7 @@ char *clickhouse_sql_of_some(const struct store_query *q, const struct clickhous
                     clickhouse_questions[q->what]);
 }
 
-/* For what is asked before: the sums of each site. */
+/* The question before: the sums of each site. */
 char *clickhouse_sql_of_sums(const struct store_query *q)
 {
     return sql_text(&(struct sql){.words = clickhouse_words, .q = q},

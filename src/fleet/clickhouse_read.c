@@ -114,7 +114,7 @@ static char *attempts_of(const struct parts *p, size_t at, size_t end, const str
 struct asking { /* a question in parts */
     struct clickhouse *c;
     const struct store_query *q;
-    bool old; /* of the first selection */
+    bool old; /* the first selection is asked about */
     store_answer_fn *answer;
     void *arg;
     struct sums sums;

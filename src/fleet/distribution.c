@@ -11,7 +11,7 @@
 struct asked {
     const struct fleet_question *q;
     struct store_totals totals;
-    struct store_query asked; /* of sites */
+    struct store_query asked; /* the question about sites */
     struct answers parts, sites;
 };
 

@@ -138,7 +138,7 @@ struct fleet_fact {
 enum { FLEET_FACTS = 0 FLEET_FACT_LIST(FLEET_FACT_ONE) };
 #undef FLEET_FACT_ONE
 extern const struct fleet_fact fleet_facts[FLEET_FACTS];
-/* What is asked for; NULL: any. */
+/* The value that is asked for; NULL: any. */
 static inline const char *fleet_fact_of(const struct fleet_selection *s, const struct fleet_fact *f)
 {
     return *(const char *const *)(const void *)((const char *)s + f->offset);
@@ -158,7 +158,7 @@ bool fleet_parse_range(const char *text, int64_t *since_ns, int64_t *until_ns);
 int fleet_parse_selection(char *text, struct fleet_selection *s, struct error *err);
 
 struct fleet_group {    /* by what processes are put into parts; neither: one part of all */
-    const char *column; /* of a fact */
+    const char *column; /* a fact's */
     const char *label;
 };
 /* The name of a fact, or label.KEY. */

@@ -1,4 +1,4 @@
-/* order.c - the order of call sites: see order.h. */
+/* order.c - call sites are put in order by their sums, as the queries order their rows. */
 #include "fleet/order.h"
 
 #include <stdlib.h>

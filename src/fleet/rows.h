@@ -148,7 +148,7 @@ enum store_table {
     STORE_LOCATION,
     STORE_FRAME,
     STORE_SITE,
-    STORE_CALLED, /* of a server alone: the embedded store finds it out */
+    STORE_CALLED, /* a server alone has it: the embedded store finds it out */
     STORE_STACK,
     STORE_FIGURE,
     STORE_SLICE,

@@ -1,4 +1,4 @@
-/* sql.c - templates of SQL: see sql.h. */
+/* sql.c - the SQL of a question is written from its template, word by word. */
 #include "fleet/sql.h"
 
 #include <inttypes.h>
