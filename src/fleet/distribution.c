@@ -61,7 +61,7 @@ static void print_values(FILE *out, const struct answer *row, const void *arg)
 {
     const struct asked *a = arg;
     char text[HUMAN_TEXT_BYTES];
-    text_printf(out, "%9s", human_count(text, row->numbers[SPREAD_PROCESSES]));
+    text_printf(out, "%9s", COUNT(row->numbers[SPREAD_PROCESSES]));
     for (int i = 0; i < SPREAD_RANKS; i++)
         text_printf(out, "  %9s", show_figure(text, row->numbers[SPREAD_VALUES + i], a->q->by));
     text_printf(out, "  ");
@@ -71,11 +71,9 @@ static int distribution_as_text(FILE *out, struct fleet_store *store, const stru
                                 struct error *err)
 {
     const bool grouped = a->q->group.column || a->q->group.label;
-    char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES];
     text_printf(out, "%s: %s %s on %s %s, by %s, in one process\n", a->q->where,
-                human_count(n, a->totals.processes),
-                plural(a->totals.processes, "process", "processes"),
-                human_count(m, a->totals.hosts), plural(a->totals.hosts, "host", "hosts"),
+                COUNT(a->totals.processes), plural(a->totals.processes, "process", "processes"),
+                COUNT(a->totals.hosts), plural(a->totals.hosts, "host", "hosts"),
                 show_metric(a->q->by));
     print_heading(out, grouped ? "group" : "");
     for (size_t i = 0; i < a->parts.count; i++) {

@@ -38,27 +38,25 @@ static int leaks_as_json(FILE *out, struct fleet_store *store, const struct flee
 
 static void print_leak(FILE *out, const struct answer *a, const void *arg)
 {
-    char bytes[HUMAN_TEXT_BYTES], most[HUMAN_TEXT_BYTES], processes[64], hosts[64];
+    char processes[64], hosts[64];
     const uint64_t *n = a->numbers;
     (void)arg;
     snprintf(processes, sizeof processes, "%" PRIu64 " of %" PRIu64, n[LEAK_PROCESSES],
              n[LEAK_CALLING_PROCESSES]);
     snprintf(hosts, sizeof hosts, "%" PRIu64 " of %" PRIu64, n[LEAK_HOSTS], n[LEAK_CALLING_HOSTS]);
-    text_printf(out, "%12s  %14s  %14s  %12s  %-16s  ", human_size(bytes, n[LEAK_BYTES]), processes,
-                hosts, human_size(most, n[LEAK_MOST]), a->text);
+    text_printf(out, "%12s  %14s  %14s  %12s  %-16s  ", SIZE(n[LEAK_BYTES]), processes, hosts,
+                SIZE(n[LEAK_MOST]), a->text);
 }
 
 static int leaks_as_text(FILE *out, struct fleet_store *store, const struct fleet_question *q,
                          const struct store_query *asked, const struct store_totals *t,
                          const struct answers *a, struct error *err)
 {
-    char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES], k[HUMAN_TEXT_BYTES];
-    text_printf(out, "%s: %s %s on %s %s, live at the end %s\n", q->where,
-                human_count(n, t->processes), plural(t->processes, "process", "processes"),
-                human_count(m, t->hosts), plural(t->hosts, "host", "hosts"),
-                human_size(k, t->figures.end_bytes));
+    text_printf(out, "%s: %s %s on %s %s, live at the end %s\n", q->where, COUNT(t->processes),
+                plural(t->processes, "process", "processes"), COUNT(t->hosts),
+                plural(t->hosts, "host", "hosts"), SIZE(t->figures.end_bytes));
     if (t->incomplete)
-        text_printf(out, "%s %s; blocks live last count\n", human_count(n, t->incomplete),
+        text_printf(out, "%s %s; blocks live last count\n", COUNT(t->incomplete),
                     plural(t->incomplete, "process has no end in its recording",
                            "processes have no end in their recordings"));
     text_printf(out, "\n%12s  %14s  %14s  %12s  %-16s  call site\n", "at the end", "in processes",

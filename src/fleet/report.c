@@ -84,33 +84,32 @@ static int report_as_text(FILE *out, struct fleet_store *store, const struct fle
     static const char *const headings[FLEET_METRICS] = {
         "at the peak", "at the end", "allocated", "temporary", "calls", "byte-seconds"};
     uint64_t counts[FLEET_FACTS];
-    char a[HUMAN_TEXT_BYTES], b[HUMAN_TEXT_BYTES], c[HUMAN_TEXT_BYTES], d[HUMAN_TEXT_BYTES];
+    char value[HUMAN_TEXT_BYTES];
     memcpy(counts, (const char *)t + offsetof(struct store_totals, hosts), sizeof counts);
-    text_printf(out, "%s: %s %s on", q->where, human_count(a, t->processes),
+    text_printf(out, "%s: %s %s on", q->where, COUNT(t->processes),
                 plural(t->processes, "process", "processes"));
     for (size_t i = 0; i < FLEET_FACTS; i++)
-        text_printf(out, "%s %s %s", i ? "," : "", human_count(a, counts[i]),
+        text_printf(out, "%s %s %s", i ? "," : "", COUNT(counts[i]),
                     plural(counts[i], fleet_facts[i].singular, fleet_facts[i].plural));
     putc('\n', out);
     text_printf(out, "sums: peaks %s, live at the end %s, allocated %s in %s %s\n",
-                human_size(a, t->figures.peak_bytes), human_size(b, t->figures.end_bytes),
-                human_size(c, t->requested_bytes), human_count(d, t->figures.calls),
-                plural(t->figures.calls, "call", "calls"));
+                SIZE(t->figures.peak_bytes), SIZE(t->figures.end_bytes), SIZE(t->requested_bytes),
+                COUNT(t->figures.calls), plural(t->figures.calls, "call", "calls"));
     text_printf(out, "byte-seconds: %s\n",
-                show_figure(a, t->figures.byte_seconds, FLEET_BYTE_SECONDS));
+                show_figure(value, t->figures.byte_seconds, FLEET_BYTE_SECONDS));
     if (t->lost_events || t->incomplete)
-        text_printf(out, "%s %s; %s %s missing\n", human_count(a, t->incomplete),
+        text_printf(out, "%s %s; %s %s missing\n", COUNT(t->incomplete),
                     plural(t->incomplete, "process has no end in its recording",
                            "processes have no end in their recordings"),
-                    human_count(b, t->lost_events), plural(t->lost_events, "call is", "calls are"));
+                    COUNT(t->lost_events), plural(t->lost_events, "call is", "calls are"));
     text_printf(out, "\n%12s  %9s  %7s  call site\n", headings[q->by], "processes", "hosts");
     const uint64_t left = rows->total - rows->count, rest = figure_of_row(rows->rest, q->by);
     while (rows->count && !figure_of_row(rows->items[rows->count - 1].numbers, q->by))
         free(rows->items[--rows->count].text);
     const int status = answers_text(out, store, asked, rows, print_report_row, &q->by, err);
     if (!status && rest)
-        text_printf(out, "%12s  in %s more call sites\n", show_figure(a, rest, q->by),
-                    human_count(b, left));
+        text_printf(out, "%12s  in %s more call sites\n", show_figure(value, rest, q->by),
+                    COUNT(left));
     return status;
 }
 

@@ -41,9 +41,8 @@ bool show_by_call_site(const struct fleet_question *q) { return !q->json || q->c
 
 int show_more(FILE *out, uint64_t count, const char *things)
 {
-    char n[HUMAN_TEXT_BYTES];
     if (count)
-        text_printf(out, "%s more %s\n", human_count(n, count), things);
+        text_printf(out, "%s more %s\n", COUNT(count), things);
     return 0;
 }
 

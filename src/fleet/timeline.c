@@ -13,7 +13,6 @@ enum { SLICES_TEXT = 100, SLICES_MOST = 100 };
 static int choose_width(struct fleet_store *store, const struct fleet_selection *of,
                         uint64_t asked_ns, uint64_t *width_ns, struct error *err)
 {
-    char least[HUMAN_TEXT_BYTES];
     uint64_t n[STORE_NUMBERS];
     struct store_query span = {.what = ASK_SPAN, .of = of};
     int status = answers_one(n, store, &span, err);
@@ -29,7 +28,7 @@ static int choose_width(struct fleet_store *store, const struct fleet_selection 
                 error_set(err, ERROR_USAGE,
                           "--slice: the store has slices of %s for these processes; a slice is "
                           "a multiple of that",
-                          human_duration(least, widest));
+                          TIME(widest));
     }
     return status;
 }
@@ -74,25 +73,21 @@ static const char *write_time(char room[64], uint64_t ns, uint64_t width_ns)
 
 static void print_slice(FILE *out, const uint64_t *n, uint64_t width_ns)
 {
-    char time[64], processes[HUMAN_TEXT_BYTES], hosts[HUMAN_TEXT_BYTES], live[HUMAN_TEXT_BYTES],
-        peak[HUMAN_TEXT_BYTES], allocated[HUMAN_TEXT_BYTES], calls[HUMAN_TEXT_BYTES];
+    char time[64];
     text_printf(out, "%-23s  %9s  %7s  %12s  %12s  %12s  %12s\n",
-                write_time(time, n[SLICE_START], width_ns),
-                human_count(processes, n[SLICE_PROCESSES]), human_count(hosts, n[SLICE_HOSTS]),
-                human_size(live, n[SLICE_LIVE]), human_size(peak, n[SLICE_PEAK]),
-                human_size(allocated, n[SLICE_ALLOCATED]), human_count(calls, n[SLICE_CALLS]));
+                write_time(time, n[SLICE_START], width_ns), COUNT(n[SLICE_PROCESSES]),
+                COUNT(n[SLICE_HOSTS]), SIZE(n[SLICE_LIVE]), SIZE(n[SLICE_PEAK]),
+                SIZE(n[SLICE_ALLOCATED]), COUNT(n[SLICE_CALLS]));
 }
 
 static int timeline_as_text(FILE *out, const struct fleet_question *q, uint64_t width_ns,
                             const struct answers *a)
 {
-    char width[HUMAN_TEXT_BYTES];
     if (!width_ns) {
         text_printf(out, "%s: no process\n", q->where);
         return 0;
     }
-    text_printf(out, "%s: slices of %s, times in UTC\n\n", q->where,
-                human_duration(width, width_ns));
+    text_printf(out, "%s: slices of %s, times in UTC\n\n", q->where, TIME(width_ns));
     text_printf(out, "%-23s  %9s  %7s  %12s  %12s  %12s  %12s\n", "from", "processes", "hosts",
                 "live", "at most", "allocated", "calls");
     for (size_t i = 0; i < a->count; i++)

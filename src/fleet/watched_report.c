@@ -62,12 +62,9 @@ static int watched_as_json(FILE *out, struct fleet_store *store, const struct fl
 static void print_estimate(FILE *out, const struct answer *row, const void *arg)
 {
     const uint64_t *n = row->numbers;
-    char bytes[HUMAN_TEXT_BYTES], least[HUMAN_TEXT_BYTES], most[HUMAN_TEXT_BYTES],
-        processes[HUMAN_TEXT_BYTES], hosts[HUMAN_TEXT_BYTES];
     (void)arg;
-    text_printf(out, "%12s  %12s  %12s  %9s  %7s  ", human_size(bytes, n[WATCHED_BYTES]),
-                human_size(least, n[WATCHED_DOWN]), human_size(most, n[WATCHED_UP]),
-                human_count(processes, n[WATCHED_PROCESSES]), human_count(hosts, n[WATCHED_HOSTS]));
+    text_printf(out, "%12s  %12s  %12s  %9s  %7s  ", SIZE(n[WATCHED_BYTES]), SIZE(n[WATCHED_DOWN]),
+                SIZE(n[WATCHED_UP]), COUNT(n[WATCHED_PROCESSES]), COUNT(n[WATCHED_HOSTS]));
 }
 
 static int watched_as_text(FILE *out, struct fleet_store *store, const struct fleet_question *q,
@@ -75,15 +72,12 @@ static int watched_as_text(FILE *out, struct fleet_store *store, const struct fl
                            const struct answers *a, struct error *err)
 {
     const uint64_t *total = sums->numbers;
-    char n[HUMAN_TEXT_BYTES], m[HUMAN_TEXT_BYTES], k[HUMAN_TEXT_BYTES], h[HUMAN_TEXT_BYTES];
     text_printf(out, "%s: the last report '%s' of %s %s on %s %s\n", q->where, q->kind,
-                human_count(n, total[WATCHED_PROCESSES]),
+                COUNT(total[WATCHED_PROCESSES]),
                 plural(total[WATCHED_PROCESSES], "process", "processes"),
-                human_count(m, total[WATCHED_HOSTS]),
-                plural(total[WATCHED_HOSTS], "host", "hosts"));
-    text_printf(out, "estimated: %s, between %s and %s, from %s %s\n",
-                human_size(n, total[WATCHED_BYTES]), human_size(m, total[WATCHED_DOWN]),
-                human_size(k, total[WATCHED_UP]), human_count(h, total[WATCHED_SAMPLES]),
+                COUNT(total[WATCHED_HOSTS]), plural(total[WATCHED_HOSTS], "host", "hosts"));
+    text_printf(out, "estimated: %s, between %s and %s, from %s %s\n", SIZE(total[WATCHED_BYTES]),
+                SIZE(total[WATCHED_DOWN]), SIZE(total[WATCHED_UP]), COUNT(total[WATCHED_SAMPLES]),
                 plural(total[WATCHED_SAMPLES], "sample", "samples"));
     text_printf(out, "\n%12s  %12s  %12s  %9s  %7s  call site\n", "estimated", "at least",
                 "at most", "processes", "hosts");
