@@ -231,7 +231,7 @@ static struct clickhouse *connect_to(const char *where, const struct fleet_acces
 static int find_version(struct clickhouse *c, uint64_t *version, struct error *err)
 {
     struct buffer sql = {0};
-    struct binary b;
+    struct binary b = {0};
     char *database = c->database;
     buffer_append_text(&sql, "SELECT count() FROM system.tables WHERE name = 'mallow_store' AND "
                              "database = ");
@@ -322,15 +322,15 @@ static int make_store(struct clickhouse *c, const char *cluster, struct error *e
     buffer_release(&sql);
     for (int t = 0; t < SERVER_TABLES && !status; t++)
         status = make_table(c, (enum store_table)t, cluster, err);
-    const char *const rest[] = {
-        cluster ? "INSERT INTO stack_local VALUES (0, 0, 0, 0, 0)"
-                : "INSERT INTO stack VALUES (0, 0, 0, 0, 0)",
-        cluster ? "INSERT INTO site_local VALUES (0, 0, 0, 0, 0)"
-                : "INSERT INTO site VALUES (0, 0, 0, 0, 0)",
-        cluster ? "INSERT INTO called_local VALUES (0, 0)" : "INSERT INTO called VALUES (0, 0)",
-        "CREATE TABLE IF NOT EXISTS mallow_store (version UInt64) ENGINE = MergeTree "
-        "ORDER BY version",
-        "INSERT INTO mallow_store VALUES (4)"};
+    static const char versions[] = "CREATE TABLE IF NOT EXISTS mallow_store (version UInt64)"
+                                   " ENGINE = MergeTree ORDER BY version";
+    const char *const rest[] = {cluster ? "INSERT INTO stack_local VALUES (0, 0, 0, 0, 0)"
+                                        : "INSERT INTO stack VALUES (0, 0, 0, 0, 0)",
+                                cluster ? "INSERT INTO site_local VALUES (0, 0, 0, 0, 0)"
+                                        : "INSERT INTO site VALUES (0, 0, 0, 0, 0)",
+                                cluster ? "INSERT INTO called_local VALUES (0, 0)"
+                                        : "INSERT INTO called VALUES (0, 0)",
+                                versions, "INSERT INTO mallow_store VALUES (4)"};
     for (size_t i = 0; i < sizeof rest / sizeof *rest && !status; i++)
         status = run_sql(c, rest[i], err);
     return status;
@@ -339,7 +339,7 @@ static int make_store(struct clickhouse *c, const char *cluster, struct error *e
 /* The answer to a question whose row is one number. */
 static int ask_number(struct clickhouse *c, const char *sql, uint64_t *number, struct error *err)
 {
-    struct binary b;
+    struct binary b = {0};
     if (clickhouse_ask_binary(c, sql, &b, err))
         return -1;
     *number = binary_number(&b);
@@ -505,7 +505,7 @@ static int do_find(struct fleet_store *s, enum store_table table, uint64_t key,
 {
     struct clickhouse *c = clickhouse_of(s);
     char sql[256];
-    struct binary b;
+    struct binary b = {0};
     *found = (struct store_found){0};
     snprintf(sql, sizeof sql, "SELECT %s FROM %s WHERE key = %" PRIu64 "%s LIMIT 1",
              table == STORE_PROCESS ? "version, content, events" : "key, key, key",

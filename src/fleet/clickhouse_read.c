@@ -33,7 +33,7 @@ static int ask_server(struct clickhouse *c, char *sql, unsigned numbers, store_a
 {
     uint64_t values[STORE_NUMBERS];
     struct buffer text = {0};
-    struct binary b;
+    struct binary b = {0};
     int status = sql ? clickhouse_ask_binary(c, sql, &b, err) : error_memory(err);
     free(sql);
     if (status)

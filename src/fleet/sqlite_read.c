@@ -80,7 +80,7 @@ struct sqlite_visit {
 static void visit_row(sqlite3_context *context, int count, sqlite3_value **values)
 {
     struct sqlite_visit *v = sqlite_of(sqlite3_user_data(context))->visit;
-    uint64_t n[1 + STORE_FIGURES];
+    uint64_t n[1 + STORE_FIGURES] = {0};
     for (int i = 0; i < count; i++)
         n[i] = (uint64_t)sqlite3_value_int64(values[i]);
     if (!v || v->failed)
