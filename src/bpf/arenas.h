@@ -77,7 +77,7 @@ struct arenas_site {
 /* The code of a function that retries in another arena. */
 struct arenas_retrier {
     __s64 from, to; /* distances from arena_get_retry: [from, to) */
-    __u32 probe;    /* what a call from there is */
+    __u32 probe;    /* enum arenas_probe: the one of a call from there */
     __u32 unused;
 };
 enum { ARENAS_RETRIERS = 8 };
