@@ -273,10 +273,10 @@ static const struct option_spec specs[] = {
     {0, "corpus", OPTION_FLAG, AT(corpus), NULL,
      "run the workloads that come with mallow, all of them, instead of OUT.mwl"},
     {0, "shard", OPTION_TEXT, AT(shard), "K/N",
-     "of the corpus: run the K-th of N parts only; with --json, for --merge"},
+     "run the K-th of N parts only; with --json, for --merge", .with = "corpus"},
     {0, "merge", OPTION_FLAG, AT(merge), NULL,
      "put the results of all N shards together: FILEs that --shard --json printed",
-     .completion = VALUE_FILE},
+     .completion = VALUE_FILE, .not_with = "corpus|shard|against|html"},
     {0, "save", OPTION_TEXT, AT(save), "NAME",
      "keep the result as the baseline NAME (a path when it has a slash)"},
     {0, "against", OPTION_TEXT, AT(against), "NAME",
@@ -288,7 +288,7 @@ static const struct option_spec specs[] = {
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
     {0, "html", OPTION_TEXT, AT(html), "OUT",
      "write a page for a browser to OUT, too: one file that needs nothing else",
-     .completion = VALUE_FILE},
+     .completion = VALUE_FILE, .not_with = "corpus"},
     OPTION_END,
 };
 
@@ -379,29 +379,20 @@ static int run_compare(const struct command *self, const void *options, char **o
     struct error err;
     json_object *document = NULL;
     if (k.o->merge) {
-        if (k.o->corpus || k.o->shard || k.o->against || k.o->html || !operand_count)
-            return command_usage(self, "--merge takes the FILEs of all shards, and neither "
-                                       "--corpus, --shard, --against nor --html");
-        int failed = gate_check(self, &k.o->gate, k.o->fail_above);
-        if (!failed)
-            failed = plan_comparison(&k);
+        if (!operand_count)
+            return command_usage(self, "--merge takes the FILEs of all shards");
+        const int failed = plan_comparison(&k);
         return failed ? failed : compare_merge(&k, operands, operand_count);
     }
     if (operand_count > 1)
         return command_usage(self, "one workload at a time");
-    if (k.o->shard && !k.o->corpus)
-        return command_usage(self, "--shard is for --corpus");
     if (k.o->shard && shard_parse(k.o->shard, &k.shard, &err))
         return command_usage(self, "%s", err.text);
     if (k.o->corpus == (operand_count > 0))
         return k.o->corpus
                    ? command_usage(self, "either a workload or --corpus, not both")
                    : command_usage(self, "say which workload: OUT.mwl, RUN.mlw, or --corpus");
-    if (k.o->corpus && k.o->html)
-        return command_usage(self, "--html shows one workload; with --corpus there is --json");
-    int status = gate_check(self, &k.o->gate, k.o->fail_above);
-    if (!status)
-        status = plan_comparison(&k);
+    int status = plan_comparison(&k);
     if (!status)
         status = collect_candidates(&k);
     if (!status && k.o->fail_above && !k.o->against && k.count == 1)

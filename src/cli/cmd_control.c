@@ -21,7 +21,7 @@ static const struct option_spec specs[] = {
     {0, "heap", OPTION_FLAG, offsetof(struct control_cli, heap), NULL,
      "with snapshot: save the heap of the process, too, for 'mallow heap'"},
     {'o', "output", OPTION_TEXT, offsetof(struct control_cli, output), "FILE",
-     "with --heap: save it as FILE (default mallow.PROGRAM.PID.mlh)", .completion = VALUE_FILE},
+     "save it as FILE (default mallow.PROGRAM.PID.mlh)", .completion = VALUE_FILE, .with = "heap"},
     OPTION_END,
 };
 
@@ -88,8 +88,6 @@ static int run_control(const struct command *self, const void *options, char **o
     if ((cli->heap || cli->output) && action != CONTROL_SNAPSHOT)
         return command_usage(self, "--heap is for snapshot: mallow control %s snapshot --heap",
                              operands[0]);
-    if (cli->output && !cli->heap)
-        return command_usage(self, "-o is the file of --heap");
     struct error err = {0};
     if (control_run((pid_t)pid, (enum control_action)action, label, NULL, &err)) {
         err.kind = ERROR_SYSTEM; /* a process that is not there is no mistake in the command line */

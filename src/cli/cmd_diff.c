@@ -30,7 +30,7 @@ static const struct option_spec specs[] = {
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
     {0, "html", OPTION_TEXT, AT(html), "OUT",
      "write a page for a browser to OUT: one file that needs nothing else",
-     .completion = VALUE_FILE},
+     .completion = VALUE_FILE, .not_with = "json"},
     {0, "by", OPTION_CHOICE, AT(by), "peak|end|allocated|temporary|calls",
      "order by the growth of this figure (default: end, then peak; in JSON peak)"},
     {'n', NULL, OPTION_COUNT, AT(top), "N",
@@ -109,13 +109,9 @@ static int run_diff(const struct command *self, const void *options, char **oper
     o.by_given = cli->by >= 0;
     o.top = cli->top == TOP_NOT_GIVEN ? 0 : cli->top ? cli->top : REPORT_ALL;
     o.depth = (unsigned)cli->depth;
-    if (gate_check(self, &cli->gate, cli->fail_above))
-        return EXIT_USAGE;
     if (gate_parse(&limits, cli->fail_above, true, (enum gate_figure)o.by, &err) ||
         view_alloc_fns(&cli->view, &o.look, &err))
         return command_fail(self, &err);
-    if (cli->html && cli->json)
-        return command_usage(self, "--html and --json are two reports; choose one of them");
     if (!cli->json && !cli->html)
         view_looks(&o);
     struct symbols *symbols = view_symbols(&cli->view, &err);

@@ -22,7 +22,7 @@ static const struct option_spec specs[] = {
     {0, "window", OPTION_DURATION, AT(window_ns), "DURATION",
      "a line for each DURATION with calls: how many, and the least, mean and most of the requested "
      "size and of the live bytes",
-     1, UINT64_MAX},
+     1, UINT64_MAX, .not_with = "every|names"},
     VIEW_SPECS(struct dump_cli, view),
     OPTION_END,
 };
@@ -34,10 +34,6 @@ static int run_dump(const struct command *self, const void *options, char **oper
     struct error err;
     struct report_options o = view_filters(&cli->view);
     (void)operand_count;
-    if (cli->every && cli->window_ns)
-        return command_usage(self, "--every and --window exclude each other");
-    if (cli->names && cli->window_ns)
-        return command_usage(self, "--names is not for the sums of --window");
     o.every = cli->every;
     o.window_ns = cli->window_ns;
     o.names = cli->names;

@@ -74,7 +74,7 @@ static const struct option_spec specs[] = {
     {0, "html", OPTION_TEXT, AT(html), "OUT",
      "report, report --growth, diff: write a page for a browser to OUT: one file that needs "
      "nothing else",
-     .completion = VALUE_FILE},
+     .completion = VALUE_FILE, .not_with = "json|sql"},
     {0, "sql", OPTION_FLAG, AT(sql), NULL, "report: print the query instead of its answer"},
     VIEW_LOOK_SPECS(struct fleet_cli, view),
     VIEW_DEBUG_SPECS(struct fleet_cli, view),
@@ -174,8 +174,6 @@ static int run_diff(const struct command *self, const struct fleet_cli *cli, cha
         return command_usage(
             self, "--growth, --leaks, --distribution, --timeline and --call-sites go with "
                   "report");
-    if (cli->html && (cli->json || cli->sql))
-        return command_usage(self, "--html, --json and --sql are different answers; choose one");
     const struct fleet_question q = {.where = cli->store,
                                      .by = (enum metric)cli->by,
                                      .top = fleet_read_top(cli),

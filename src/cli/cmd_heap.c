@@ -117,9 +117,9 @@ static const struct option_spec specs[] = {
      "list the types that keep free memory from being returned to the system"},
     {0, "cold", OPTION_DURATION, AT(cold_ns), "DURATION",
      "wait that long, then list the types, roots and call sites of blocks not written meanwhile",
-     1000000, 30ull * 86400 * 1000000000},
+     1000000, 30ull * 86400 * 1000000000, .not_with = "why|who|leaks|free"},
     {0, "why", OPTION_TEXT, AT(why), "ADDR",
-     "print the way from a root to the block at this address"},
+     "print the way from a root to the block at this address", .not_with = "who"},
     {0, "who", OPTION_TEXT, AT(who), "ADDR", "print what refers to the block at this address"},
     {0, "fail-above", OPTION_TEXT, AT(fail_above), "unreachable=SIZE",
      "exit 1 when unreachable blocks hold more than this, 3 when that is not known"},
@@ -128,7 +128,8 @@ static const struct option_spec specs[] = {
      "save the heap, too: sizes, references and types, no contents; FILE.mlh can be read anywhere",
      .completion = VALUE_FILE},
     {0, "diff", OPTION_FLAG, AT(diff), NULL,
-     "what changed between two heaps (OLD NEW: saved ones, cores, processes)"},
+     "what changed between two heaps (OLD NEW: saved ones, cores, processes)",
+     .not_with = "why|who|cold|by|leaks|free|recording|output"},
     {0, "recording", OPTION_TEXT, AT(recording), "FILE",
      "join with a recording of the process: who allocated the blocks (--by site)",
      .completion = VALUE_FILE},
@@ -248,8 +249,6 @@ static int check_heap_options(const struct command *self, const struct heap_cli 
                               int operand_count, uint64_t *address, uint64_t *limit)
 {
     const char *asked = cli->why ? cli->why : cli->who;
-    if (cli->why && cli->who)
-        return command_usage(self, "--why and --who are two questions; ask one of them");
     if (asked && !parse_address(asked, address))
         return command_usage(self, "'%s' is not an address like 0x55d0c8a01230", asked);
     if (cli->fail_above && !heap_gate_limit(cli->fail_above, limit))
@@ -259,14 +258,9 @@ static int check_heap_options(const struct command *self, const struct heap_cli 
         return command_usage(self, "--diff needs two heaps: OLD NEW");
     if (!cli->diff && operand_count != 1)
         return command_usage(self, "one process or file at a time; --diff compares two");
-    if (cli->cold_ns && (asked || cli->leaks || cli->free || cli->by == HEAP_VIEW_SIZE - 1 ||
-                         cli->by == HEAP_VIEW_ARENA - 1))
-        return command_usage(self, "--cold goes with --by type, root or site, and not with --why, "
-                                   "--who, --leaks and --free");
-    if (cli->diff && (asked || cli->cold_ns || cli->by >= 0 || cli->leaks || cli->free ||
-                      cli->recording || cli->output))
-        return command_usage(self, "--diff goes with -n, --json, --html and --fail-above only");
-    return gate_check(self, &cli->gate, cli->fail_above != NULL);
+    if (cli->cold_ns && (cli->by == HEAP_VIEW_SIZE - 1 || cli->by == HEAP_VIEW_ARENA - 1))
+        return command_usage(self, "--cold goes with --by type, root or site");
+    return 0;
 }
 
 static int run_heap(const struct command *self, const void *options, char **operands,

@@ -144,7 +144,7 @@ static const struct option_spec specs[] = {
      .completion = VALUE_PID},
     {'a', "all", OPTION_FLAG, AT(all), NULL, "every process of this machine"},
     {0, "comm", OPTION_TEXT, AT(command), "NAME",
-     "with -a: only processes of this name, as ps -C finds them"},
+     "only processes of this name, as ps -C finds them", .with = "a"},
     {0, "no-follow", OPTION_FLAG, AT(no_follow), NULL, "leave out children of the process"},
     {'d', "duration", OPTION_DURATION, AT(duration_ns), "DURATION",
      "end after DURATION (default: when the process ends, or at Ctrl-C)", 1000000,
@@ -184,7 +184,7 @@ static const struct option_spec specs[] = {
     {0, "json", OPTION_FLAG, AT(json), NULL,
      "one JSON document instead of text; with -i, one on a line for each interval, too"},
     {0, "folded", OPTION_FLAG, AT(folded), NULL,
-     "one line for each stack and its count, for flame graphs"},
+     "one line for each stack and its count, for flame graphs", .not_with = "json"},
     {'v', "verbose", OPTION_FLAG, AT(verbose), NULL, "pass on what the BPF library says"},
     OPTION_END,
 };
@@ -195,8 +195,6 @@ static int check_probe_options(const struct command *self, const struct probe_cl
     int targets = (o->pid != 0) + o->all + (operand_count > 0);
     if (o->list && !probe_kind_has_list(kind))
         return command_usage(self, "--list is not for '%s'", probe_kind_name(kind));
-    if (o->command && !o->all)
-        return command_usage(self, "--comm chooses among the processes of -a");
     if (targets != 1 && !(o->list && !targets))
         return command_usage(self, "%s: say one of -p PID, -a for every process, or a PROGRAM",
                              targets ? "too many targets" : "no target");
@@ -208,8 +206,6 @@ static int check_probe_options(const struct command *self, const struct probe_cl
         return command_usage(self, "--live is not for '%s'", probe_kind_name(kind));
     if ((o->sizes || o->source) && !probe_kind_has_sizes(kind))
         return command_usage(self, "--sizes and --source are not for '%s'", probe_kind_name(kind));
-    if (o->json && o->folded)
-        return command_usage(self, "--json and --folded exclude each other");
     if (o->pid && kill((pid_t)o->pid, 0) && errno == ESRCH) {
         command_warn(self, "there is no process %lu", (unsigned long)o->pid);
         return EXIT_FAILED;
@@ -345,7 +341,9 @@ static int run_probe(const struct command *self, const void *options, char **ope
     case OPTIONS_BAD: return EXIT_USAGE;
     case OPTIONS_OK: break;
     }
-    int status = check_probe_options(self, &o, kind, count);
+    int status = options_check(self, &o);
+    if (!status)
+        status = check_probe_options(self, &o, kind, count);
     if (!status)
         status = (o.list ? run_list : run_kind)(self, &o, kind, count ? program : NULL);
     if (o.functions.items != ((const struct probe_cli *)options)->functions.items)
@@ -377,6 +375,6 @@ const struct command command_probe = {
     .options_bytes = sizeof(struct probe_cli),
     .min_operands = 1,
     .max_operands = -1,
-    .flags = COMMAND_PROGRAM,
+    .flags = COMMAND_PROGRAM | COMMAND_CHECKS,
     .run = run_probe,
 };

@@ -217,13 +217,13 @@ static const struct option_spec specs[] = {
      "send a recording in pieces below the URL, with checksums; a second try sends the missing "
      "ones"},
     {0, "segment-size", OPTION_SIZE, AT(s.segment_bytes), "SIZE",
-     "with --segments: so much in each piece (default 16M)", SEGMENT_BYTES_LEAST,
-     SEGMENT_BYTES_MOST},
-    {0, "replace", OPTION_FLAG, AT(s.replace), NULL,
-     "with --segments: in place of another recording that is there"},
+     "so much in each piece (default 16M)", SEGMENT_BYTES_LEAST, SEGMENT_BYTES_MOST,
+     .with = "segments"},
+    {0, "replace", OPTION_FLAG, AT(s.replace), NULL, "in place of another recording that is there",
+     .with = "segments"},
     {0, "remove", OPTION_FLAG, AT(s.removed), NULL,
-     "with --segments: remove FILE once all of it is known to be there"},
-    UPLOADING_S3(TO_AT, "with --segments: "),
+     "remove FILE once all of it is known to be there", .with = "segments"},
+    UPLOADING_S3(TO_AT, "segments"),
     UPLOADING_REGION(TO_AT),
     {0, "json", OPTION_FLAG, AT(s.json), NULL, "print one JSON document instead of text"},
     {'q', "quiet", OPTION_FLAG, AT(s.quiet), NULL, "say nothing unless something is wrong"},
@@ -344,14 +344,6 @@ static int run_push(const struct command *self, const void *options, char **oper
     (void)operand_count;
     if (!cli->s.to.url)
         return command_usage(self, "where to? --to URL is needed");
-    const char *const without = cli->s.segment_bytes ? "segment-size"
-                                : cli->s.replace     ? "replace"
-                                : cli->s.removed     ? "remove"
-                                : cli->s.to.keys     ? "s3"
-                                : cli->s.to.region   ? "region"
-                                                     : NULL;
-    if (without && !cli->segments)
-        return command_usage(self, "--%s is for --segments", without);
     if (cli->segments)
         return send_segments(self, cli, operands[0]);
     const int status =

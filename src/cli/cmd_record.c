@@ -121,7 +121,6 @@ static int run_inject(const struct command *self, const struct record_cli *o,
 static int record_attached(const struct command *self, const struct record_cli *o,
                            int operand_count)
 {
-    static const char *const why = "the process runs already";
     if (operand_count)
         return command_usage(self, "say one of -p PID and a PROGRAM");
     struct kept kept = {0};
@@ -138,13 +137,6 @@ static int record_attached(const struct command *self, const struct record_cli *
     if (o->heap && o->how == HOW_PROBE)
         return command_usage(self, "--snapshot-heap is not for --how probe: use 'mallow heap -o "
                                    "FILE PID'");
-    if (o->paused || o->environment || o->force || o->with)
-        return command_usage(self, "--%s is not for -p: %s",
-                             o->paused        ? "paused"
-                             : o->environment ? "env"
-                             : o->force       ? "force"
-                                              : "with",
-                             o->with ? "use 'mallow probe' beside it" : why);
     if (kill((pid_t)o->pid, 0) && errno == ESRCH) {
         command_warn(self, "there is no process %llu", (unsigned long long)o->pid);
         return EXIT_FAILED;
@@ -152,7 +144,7 @@ static int record_attached(const struct command *self, const struct record_cli *
     struct record_speaker speaker = {.command = self, .quiet = o->quiet};
     bool refused = true;
     struct record_upload up;
-    if (record_upload_prepare(&up, &o->upload, o->last != NULL, &speaker, &err) ||
+    if (record_upload_prepare(&up, &o->upload, &speaker, &err) ||
         (o->upload.to.url && o->how == HOW_PROBE)) {
         record_upload_release(&up);
         return err.kind ? command_fail(self, &err)
@@ -182,28 +174,31 @@ static const struct option_spec specs[] = {
     {0, "stacks", OPTION_CHOICE, AT(stacks), "full|caller|none",
      "which part of the call stack of each call to keep (default full)"},
     {0, "paused", OPTION_FLAG, AT(paused), NULL,
-     "record nothing until 'mallow control PID unpause' or mallow_unpause()"},
+     "record nothing until 'mallow control PID unpause' or mallow_unpause()", .not_with = "p"},
     {0, "no-follow", OPTION_FLAG, AT(no_follow), NULL,
      "do not record the program's children, or with -p the process's"},
-    {0, "env", OPTION_FLAG, AT(environment), NULL, "keep the program's environment in the file"},
+    {0, "env", OPTION_FLAG, AT(environment), NULL, "keep the program's environment in the file",
+     .not_with = "p"},
     {0, "sample-interval", OPTION_DURATION, AT(sample_interval_ns), "DURATION",
      "sample the resident size every DURATION (default 10ms, less often when idle)", 1000000,
      3600ull * 1000000000},
     {0, "keep-raw", OPTION_FLAG, AT(keep_raw), NULL,
      "leave the file as it was written, larger; the first reader seals it"},
-    {0, "force", OPTION_FLAG, AT(force), NULL, "run PROGRAM even when it cannot be recorded"},
+    {0, "force", OPTION_FLAG, AT(force), NULL, "run PROGRAM even when it cannot be recorded",
+     .not_with = "p"},
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong"},
     {'p', "pid", OPTION_COUNT, AT(pid), "PID",
      "record a process that runs already, with its children; see --how", 1, INT32_MAX,
      .completion = VALUE_PID},
     {0, "how", OPTION_CHOICE, AT(how), "auto|inject|probe",
-     "how -p gets at the calls: the library is put into the process (inject); probes of the "
+     "how to get at the calls: the library is put into the process (inject); probes of the "
      "kernel, "
      "which also record a static or setuid program and need the rights of 'mallow probe' (probe); "
-     "the first of them that works (auto, the default)"},
+     "the first of them that works (auto, the default)",
+     .with = "p"},
     {'d', "duration", OPTION_DURATION, AT(duration_ns), "DURATION",
-     "with -p: end after DURATION (default: when the process ends, or at Ctrl-C)", 1000000,
-     31ull * 86400 * 1000000000},
+     "end after DURATION (default: when the process ends, or at Ctrl-C)", 1000000,
+     31ull * 86400 * 1000000000, .with = "p"},
     {0, "last", OPTION_TEXT, AT(last), "DURATION|SIZE",
      "a flight recorder: keep the calls of the last DURATION (5m), or as many as fit SIZE (2G, or "
      "5m,2G); of before, the live blocks with their stacks, and sums"},
@@ -215,16 +210,19 @@ static const struct option_spec specs[] = {
      "FILE.PID.mlh, for 'mallow heap'"},
     {0, "with", OPTION_TEXT, AT(with), "KINDS",
      "the kernel's events beside the calls, with commas: arenas, faults, swapin, reclaim, rss; "
-     "needs the rights of 'mallow probe'"},
+     "needs the rights of 'mallow probe'",
+     .not_with = "p"},
     {0, "to", OPTION_TEXT, TO_AT(url), "URL",
-     "send the recording there while it is written, in segments; 'mallow pull' puts it together"},
+     "send the recording there while it is written, in segments; 'mallow pull' puts it together",
+     .not_with = "last"},
     {0, "remove", OPTION_FLAG, AT(upload.removed), NULL,
-     "with --to: keep no file here once all of it is known to be there"},
+     "keep no file here once all of it is known to be there", .with = "to"},
     {0, "segment-size", OPTION_SIZE, AT(upload.segment_bytes), "SIZE",
-     "with --to: so much in each segment (default 16M)", SEGMENT_BYTES_LEAST, SEGMENT_BYTES_MOST},
-    UPLOADING_HEADER(TO_AT, "with --to: "),
-    UPLOADING_CA(TO_AT, "with --to: "),
-    UPLOADING_S3(TO_AT, "with --to: "),
+     "so much in each segment (default 16M)", SEGMENT_BYTES_LEAST, SEGMENT_BYTES_MOST,
+     .with = "to"},
+    UPLOADING_HEADER(TO_AT, "to"),
+    UPLOADING_CA(TO_AT, "to"),
+    UPLOADING_S3(TO_AT, "to"),
     UPLOADING_REGION(TO_AT),
     OPTION_END,
 };
@@ -245,10 +243,6 @@ static int check_record_options(const struct command *self, const struct record_
 {
     struct error err = {0};
     *f = (struct forms){.with_count = 0};
-    if (o->duration_ns)
-        return command_usage(self, "--duration is for -p: a program is recorded until its end");
-    if (o->how != HOW_AUTO)
-        return command_usage(self, "--how is for -p: a program is recorded by the library");
     if (o->last && flight_parse(&f->last, o->last, &err))
         return command_usage(self, "--last: %s", err.text);
     if (o->when && pressure_parse(&f->when, o->when, &err))
@@ -310,7 +304,7 @@ static int run_record(const struct command *self, const void *options, char **op
     }
     struct record_speaker speaker = {.command = self, .quiet = o->quiet};
     struct record_upload up;
-    if (record_upload_prepare(&up, &o->upload, o->last != NULL, &speaker, &err)) {
+    if (record_upload_prepare(&up, &o->upload, &speaker, &err)) {
         status = command_fail(self, &err);
         status = err.kind == ERROR_USAGE ? status : EXIT_MALLOW_FAILED;
     } else {

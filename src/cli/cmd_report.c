@@ -34,13 +34,15 @@ static const struct option_spec specs[] = {
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
     {0, "html", OPTION_TEXT, AT(html), "OUT",
      "write a page for a browser to OUT: one file that needs nothing else",
-     .completion = VALUE_FILE},
+     .completion = VALUE_FILE, .not_with = "json|at"},
     {0, "source-text", OPTION_FLAG, AT(source_text), NULL,
-     "with --html and --source-root: put the source lines around the call sites onto the page"},
+     "put the source lines around the call sites onto the page; needs --source-root, too",
+     .with = "html"},
     {0, "heap", OPTION_FLAG, AT(heap), NULL,
-     "with --json: where the free memory of the heap lies, too, and whose blocks keep it; reads "
+     "where the free memory of the heap lies, too, and whose blocks keep it; reads "
      "the "
-     "recording twice (the text and the page always say it)"},
+     "recording twice (the text and the page always say it)",
+     .with = "json"},
     {0, "plots", OPTION_CHOICE, AT(plots), "auto|always|never",
      "time as a plot of several lines: on a terminal with UTF-8 (auto, the default), always (in "
      "ASCII without UTF-8), or never, which leaves out all bars"},
@@ -50,8 +52,9 @@ static const struct option_spec specs[] = {
      "show the N largest call sites, 0 for all (default 10; 20 with --by; 1000 in JSON)", 0,
      UINT32_MAX},
     {0, "frames", OPTION_CHOICE, AT(frames), "inline|table",
-     "with --json: each call site with its frames (inline, the default), or each frame once in a "
-     "table, which is shorter"},
+     "each call site with its frames (inline, the default), or each frame once in a "
+     "table, which is shorter",
+     .with = "json"},
     {0, "depth", OPTION_COUNT, AT(depth), "N", "callers shown of each call site (default 8)", 1,
      100000},
     {0, "all-frames", OPTION_FLAG, AT(all_frames), NULL,
@@ -157,20 +160,10 @@ static int run_report(const struct command *self, const void *options, char **op
     o.top = cli->top == TOP_NOT_GIVEN ? 0 : cli->top ? cli->top : REPORT_ALL;
     o.depth = (unsigned)cli->depth;
     o.all_frames = cli->all_frames;
-    if (cli->source_text && (!cli->html || !o.look.source_root))
-        return command_usage(self,
-                             "--source-text needs --html, and --source-root with the directory "
-                             "below which sources may be read");
+    if (cli->source_text && !o.look.source_root)
+        return command_usage(self, "--source-text needs --source-root with the directory below "
+                                   "which sources may be read");
     o.sources = cli->source_text ? o.look.source_root : NULL;
-    if (cli->html && cli->json)
-        return command_usage(self, "--html and --json are two reports; choose one of them");
-    if (cli->html && cli->at)
-        return command_usage(self,
-                             "--at is for the text and --json; on the page the time axis chooses");
-    if (cli->heap && !cli->json)
-        return command_usage(self, "--heap is for --json; the text and the page say it always");
-    if (cli->frames == FRAMES_TABLE && !cli->json)
-        return command_usage(self, "--frames=table is for --json");
     o.frame_table = cli->frames == FRAMES_TABLE;
     if (!cli->json && !cli->html)
         view_looks(&o);
@@ -181,8 +174,6 @@ static int run_report(const struct command *self, const void *options, char **op
 
     struct gate_limits limits;
     struct gate_processes read = {.places = cli->gate.annotate == GATE_GITHUB};
-    if (gate_check(self, &cli->gate, cli->fail_above))
-        return EXIT_USAGE;
     if (gate_parse(&limits, cli->fail_above, false, GATE_FIGURES, &err) ||
         view_alloc_fns(&cli->view, &o.look, &err))
         return command_fail(self, &err);

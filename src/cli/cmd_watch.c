@@ -109,12 +109,13 @@ static const struct option_spec specs[] = {
     {'a', "all", OPTION_FLAG, AT(all), NULL,
      "watch every process that carries the library: by its static probes (root), or of this user"},
     {0, "comm", OPTION_TEXTS, AT(select.comms), "NAME",
-     "with -a: only processes of this name (as ps -o comm shows it); may be repeated"},
+     "only processes of this name (as ps -o comm shows it); may be repeated", .with = "a"},
     {0, "cgroup", OPTION_TEXT, AT(select.cgroup), "PATH",
-     "with -a: only processes in this control group and those below, "
-     "/system.slice/nginx.service"},
+     "only processes in this control group and those below, "
+     "/system.slice/nginx.service",
+     .with = "a"},
     {0, "user", OPTION_TEXT, AT(select.user), "USER",
-     "with -a: only processes of this user, by name or number"},
+     "only processes of this user, by name or number", .with = "a"},
     {0, "config", OPTION_TEXT, AT(config), "FILE",
      "options as lines of 'key = value', below those of the command line; SIGHUP reads it again",
      .completion = VALUE_FILE},
@@ -130,8 +131,8 @@ static const struct option_spec specs[] = {
      "report old blocks every DURATION (default: after 1, 2 and 5 minutes, then every 10)",
      100000000, 1000 * 3600 * 1000000000ull},
     {'d', "duration", OPTION_DURATION, AT(duration_ns), "DURATION",
-     "with -p or -a: end after DURATION with a last report, as an interrupt would", 1000000,
-     1000 * 3600 * 1000000000ull},
+     "end after DURATION with a last report, as an interrupt would", 1000000,
+     1000 * 3600 * 1000000000ull, .with = "p|a"},
     {0, "old", OPTION_DURATION, AT(old_ns), "AGE",
      "blocks are old from AGE on (default: chosen by the lifetimes of the program's blocks)", 1,
      1000 * 3600 * 1000000000ull},
@@ -143,7 +144,8 @@ static const struct option_spec specs[] = {
      "write the live blocks to files when memory gets short: rss>2G, rss>90% of the limit of the "
      "control group, psi>20%; several with commas"},
     {0, "dump-to", OPTION_TEXT, AT(dump_to), "DIR",
-     "where they go (default: the working directory)", .completion = VALUE_DIRECTORY},
+     "where the dumps go (default: the working directory)", .completion = VALUE_DIRECTORY,
+     .with = "dump-when"},
     {0, "known", OPTION_TEXT, AT(known), "FILE",
      "leave out stacks that FILE lists (suppressions of LeakSanitizer too); SIGUSR1 adds to it",
      .completion = VALUE_FILE},
@@ -173,12 +175,12 @@ static const struct option_spec specs[] = {
     {0, "token-file", OPTION_TEXT, AT(serve.token_file), "FILE",
      "answer only requests that name the token in the first line of FILE; without --listen, the "
      "token for the server of --push",
-     .completion = VALUE_FILE},
+     .completion = VALUE_FILE, .with = "listen|push"},
     {0, "tls-cert", OPTION_TEXT, AT(serve.certificate), "FILE",
      "encrypt answers, with the certificate (PEM, with its chain) in FILE",
-     .completion = VALUE_FILE},
+     .completion = VALUE_FILE, .with = "listen"},
     {0, "tls-key", OPTION_TEXT, AT(serve.key), "FILE",
-     "its private key (PEM), which others cannot read", .completion = VALUE_FILE},
+     "its private key (PEM), which others cannot read", .completion = VALUE_FILE, .with = "listen"},
     {0, "metrics-file", OPTION_TEXT, AT(metrics_file), "FILE",
      "keep the metrics in FILE, for the textfile collector of Prometheus's node exporter",
      .completion = VALUE_FILE},
@@ -186,26 +188,30 @@ static const struct option_spec specs[] = {
      "push profiles to this server while the watch runs (https, or http on this machine)"},
     {0, "push-as", OPTION_CHOICE, AT(push.as), "pyroscope|otlp|clickhouse",
      "what the server is: pyroscope takes pprof by /ingest (default), otlp profiles of "
-     "OpenTelemetry (experimental), clickhouse reports into a store of mallow fleet"},
+     "OpenTelemetry (experimental), clickhouse reports into a store of mallow fleet",
+     .with = "push"},
     {0, "push-every", OPTION_DURATION, AT(push.every_ns), "DURATION",
      "push each process every DURATION, and when it ends (default 1m)", 100000000,
-     1000 * 3600 * 1000000000ull},
+     1000 * 3600 * 1000000000ull, .with = "push"},
     {0, "push-size", OPTION_SIZE, AT(push.most_bytes), "SIZE",
-     "split profiles that are larger before compression (default 4M)", 1, 1ull << 30},
+     "split profiles that are larger before compression (default 4M)", 1, 1ull << 30,
+     .with = "push"},
     {0, "label", OPTION_TEXTS, AT(push.labels), "KEY=VALUE",
-     "push with this label; service_name is the program's name without it; may be repeated"},
+     "push with this label; service_name is the program's name without it; may be repeated",
+     .with = "push"},
     {0, "push-token-file", OPTION_TEXT, AT(push.token_file), "FILE",
      "the token for the server is the first line of FILE (default: --token-file without --listen)",
-     .completion = VALUE_FILE},
+     .completion = VALUE_FILE, .with = "push"},
     {0, "ca", OPTION_TEXT, AT(push.ca), "FILE",
      "trust the certificates in FILE when pushing (default: the system's)",
-     .completion = VALUE_FILE},
+     .completion = VALUE_FILE, .with = "push"},
     {0, "spool", OPTION_TEXT, AT(push.spool), "DIR",
      "keep profiles in DIR until the server has them, beyond the end of the watch (default: in "
      "memory)",
-     .completion = VALUE_DIRECTORY},
+     .completion = VALUE_DIRECTORY, .with = "push"},
     {0, "spool-size", OPTION_SIZE, AT(push.spool_bytes), "SIZE",
-     "keep at most SIZE of them; the oldest give way (default 64M)", 4u << 10, 1ull << 40},
+     "keep at most SIZE of them; the oldest give way (default 64M)", 4u << 10, 1ull << 40,
+     .with = "push"},
     {0, "plain", OPTION_FLAG, AT(plain), NULL, "reports one after the other on a terminal, too"},
     {0, "left", OPTION_CHOICE, AT(left), "list|clear",
      "say what processes that died left in /dev/shm, or remove it, and watch nothing"},
@@ -277,16 +283,14 @@ static int check_watch_options(struct watch_config *config, struct watching *w,
     if (!o->pids.count && !operand_count && !o->all)
         return command_usage(self, "nothing to watch; 'mallow watch -p PID', 'mallow watch -a', or "
                                    "'mallow watch [OPTIONS] [--] PROGRAM [ARGS...]'");
-    if (o->duration_ns && operand_count)
-        return command_usage(self, "--duration goes with -p or -a: a program is watched until it "
-                                   "ends");
     struct error err = {0};
-    int status = watch_config_check(self, o);
+    int status = options_check(self, o);
+    if (!status)
+        status = watch_config_check(self, o);
     if (status)
         return status;
     w->look = view_look(&o->view);
-    if (watch_serve_check(&o->serve, o->push.url != NULL, &err) ||
-        watch_dump_check(o->dump_when, o->dump_to, &options->when, &err) ||
+    if (watch_dump_check(o->dump_when, o->dump_to, &options->when, &err) ||
         view_alloc_fns(&o->view, &w->look, &err))
         return command_fail(self, &err);
     return watch_config_settings(config, options, &w->run);
@@ -370,6 +374,6 @@ const struct command command_watch = {
     .options_bytes = sizeof(struct watch_cli),
     .min_operands = 0,
     .max_operands = -1,
-    .flags = COMMAND_PROGRAM,
+    .flags = COMMAND_PROGRAM | COMMAND_CHECKS,
     .run = run_watch,
 };

@@ -26,7 +26,8 @@ enum {
 enum command_flags {
     COMMAND_PROGRAM = 1, /* options end at the first operand, which is a program with arguments */
     COMMAND_FILES = 2,   /* operands are files; for completion */
-    COMMAND_PIDS = 4     /* the first operand is a process id; for completion */
+    COMMAND_PIDS = 4,    /* the first operand is a process id; for completion */
+    COMMAND_CHECKS = 8   /* run() calls options_check itself, once it knows all options */
 };
 
 struct command {

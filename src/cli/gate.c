@@ -120,15 +120,6 @@ void gate_judge(struct gate *g, enum gate_outcome outcome, const char *name, con
     free(c.message);
 }
 
-int gate_check(const struct command *self, const struct gate_options *o, bool given)
-{
-    if (!given && o->junit)
-        return command_usage(self, "--junit needs limits to judge, as in --fail-above");
-    if (!given && o->annotate)
-        return command_usage(self, "--annotate needs limits to judge, as in --fail-above");
-    return 0;
-}
-
 /* --- JUnit --- */
 
 /* Text that XML 1.0 allows, also between quotes. */

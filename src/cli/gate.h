@@ -22,11 +22,12 @@ enum gate_annotate { GATE_PLAIN, GATE_GITHUB };
      OPTION_CHOICE,                                                                                \
      offsetof(type, field.annotate),                                                               \
      "none|github",                                                                                \
-     "with --fail-above: say what failed as annotations of a CI service, too, on standard error"}, \
+     "say what failed as annotations of a CI service, too, on standard error",                     \
+     .with = "fail-above"},                                                                        \
     {                                                                                              \
         0, "junit", OPTION_TEXT, offsetof(type, field.junit), "OUT",                               \
-            "with --fail-above: write a JUnit report, a test case a limit, to OUT",                \
-            .completion = VALUE_FILE                                                               \
+            "write a JUnit report, a test case a limit, to OUT", .with = "fail-above",             \
+                                                                 .completion = VALUE_FILE          \
     }
 
 struct gate_case;
@@ -43,9 +44,6 @@ struct gate {
  * of the source it is about; NULL: unknown. The format is the line, without a full stop. */
 void gate_judge(struct gate *g, enum gate_outcome outcome, const char *name, const char *file,
                 unsigned line, const char *format, ...) __attribute__((format(printf, 6, 7)));
-
-/* 0 or a usage error said: --annotate and --junit want a gate. */
-int gate_check(const struct command *self, const struct gate_options *o, bool given);
 
 /* Writes the JUnit report if asked; returns the exit status, EXIT_DONE when all is below. subject:
  * the judged file, a path. Releases g. */

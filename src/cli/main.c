@@ -98,7 +98,11 @@ static int run_command(const struct command *c, int argc, char **argv)
     char **operands = NULL;
     int count = 0, status = EXIT_USAGE;
     switch (options_parse(c, argc, argv, options, &operands, &count)) {
-    case OPTIONS_OK: status = c->run(c, options, operands, count); break;
+    case OPTIONS_OK:
+        status = c->flags & COMMAND_CHECKS ? 0 : options_check(c, options);
+        if (!status)
+            status = c->run(c, options, operands, count);
+        break;
     case OPTIONS_HELP:
         options_print_help(c);
         status = command_finish(c);

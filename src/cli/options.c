@@ -316,6 +316,66 @@ bool options_same(const struct option_spec *o, const void *a, const void *b)
     return same;
 }
 
+/* ---- relations ---- */
+
+static bool is_given(const struct command *c, const struct option_spec *o, const void *options)
+{
+    static const char zeros[sizeof(struct option_span)];
+    struct option_spec field = *o;
+    if (c->defaults)
+        return !options_same(o, options, c->defaults);
+    field.offset = 0;
+    return !options_same(&field, (const char *)options + o->offset, zeros);
+}
+
+/* The first option of "a|b|c" that was given, or NULL. */
+static const struct option_spec *first_given(const struct command *c, const char *names,
+                                             const void *options)
+{
+    for (const char *p = names; *p; p += strcspn(p, "|"), p += *p == '|') {
+        const size_t n = strcspn(p, "|");
+        for (const struct option_spec *o = c->options; !is_end(o); o++)
+            if ((n == 1 ? o->letter == *p
+                        : o->name && strlen(o->name) == n && !memcmp(o->name, p, n)) &&
+                is_given(c, o, options))
+                return o;
+    }
+    return NULL;
+}
+
+/* "a|p" as "--a or -p". */
+static void spell_names(const char *names, char *to, size_t room)
+{
+    size_t used = 0;
+    *to = 0;
+    for (const char *p = names; *p && used < room; p += strcspn(p, "|"), p += *p == '|') {
+        const int n = (int)strcspn(p, "|");
+        used += (size_t)snprintf(to + used, room - used, "%s%s%.*s",
+                                 p == names ? ""
+                                 : p[n]     ? ", "
+                                            : " or ",
+                                 n == 1 ? "-" : "--", n, p);
+    }
+}
+
+int options_check(const struct command *c, const void *options)
+{
+    for (const struct option_spec *o = c->options; !is_end(o); o++) {
+        char names[200], mine[40];
+        const struct option_spec *other;
+        if ((!o->with && !o->not_with) || !is_given(c, o, options))
+            continue;
+        snprintf(mine, sizeof mine, "%s", spelling(o));
+        if (o->with && !first_given(c, o->with, options)) {
+            spell_names(o->with, names, sizeof names);
+            return command_usage(c, "%s needs %s", mine, names);
+        }
+        if (o->not_with && (other = first_given(c, o->not_with, options)))
+            return command_usage(c, "%s and %s exclude each other", mine, spelling(other));
+    }
+    return 0;
+}
+
 /* ---- the command line ---- */
 
 struct arguments {
@@ -485,7 +545,7 @@ static void print_wrapped(const char *text)
 
 static void print_option(const struct option_spec *o)
 {
-    char left[160];
+    char left[160], text[640], names[200];
     int n = 0;
     if (o->letter && o->name)
         n = snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name);
@@ -502,17 +562,11 @@ static void print_option(const struct option_spec *o)
         printf("%-*s", HELP_COLUMN, left);
     else
         printf("%s\n%*s", left, HELP_COLUMN, "");
-    if (!many) {
-        print_wrapped(o->help);
-        return;
-    }
-    char text[512];
-    n = snprintf(text, sizeof text, "%s; NAME is one of ", o->help);
-    for (const char *s = o->value; *s && n > 0 && (size_t)n + 3 < sizeof text; s++)
-        if (*s == '|')
-            n += snprintf(text + n, sizeof text - (size_t)n, ", ");
-        else
-            n += snprintf(text + n, sizeof text - (size_t)n, "%c", *s);
+    spell_names(o->with ? o->with : "", names, sizeof names);
+    n = snprintf(text, sizeof text, "%s%s%s%s%s", o->with ? "with " : "", names,
+                 o->with ? ": " : "", o->help, many ? "; NAME is one of " : "");
+    for (const char *p = o->value; many && *p && n > 0 && (size_t)n + 3 < sizeof text; p++)
+        n += snprintf(text + n, sizeof text - (size_t)n, *p == '|' ? ", " : "%c", *p);
     print_wrapped(text);
 }
 

@@ -62,12 +62,15 @@ struct option_spec {
     const char *help;          /* one sentence, lower case, no period; states the default */
     uint64_t minimum, maximum; /* OPTION_COUNT, _SIZE, _DURATION: bounds; both 0 for none */
     enum option_value completion;
+    const char *with; /* "listen|p": means something only with one of these, which are long names
+                         or, alone, letters; NULL: nothing is needed */
+    const char *not_with; /* the same: excludes each of these */
 };
 
 /* Ends a table. */
 #define OPTION_END                                                                                 \
     {                                                                                              \
-        0, NULL, OPTION_FLAG, 0, NULL, NULL, 0, 0, VALUE_OTHER                                     \
+        0, NULL, OPTION_FLAG, 0, NULL, NULL, 0, 0, VALUE_OTHER, NULL, NULL                         \
     }
 
 struct command;
@@ -79,6 +82,10 @@ enum options_result { OPTIONS_OK, OPTIONS_HELP, OPTIONS_BAD };
  * end at the first operand. OPTIONS_BAD: one line has been printed on stderr. */
 enum options_result options_parse(const struct command *command, int argc, char **argv, void *into,
                                   char ***operands, int *operand_count);
+
+/* Checks the relations of the options that differ from the defaults. 0, or EXIT_USAGE with one line
+ * on stderr. */
+int options_check(const struct command *command, const void *options);
 
 /* Frees the lists that options_parse made in `into`. */
 void options_release(const struct command *command, void *into);

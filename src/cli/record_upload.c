@@ -100,26 +100,15 @@ static enum record_fate end_record_upload(void *arg, const char *path, uint64_t 
     return RECORD_RAW;
 }
 
-int record_upload_prepare(struct record_upload *u, const struct record_upload_options *o, bool last,
+int record_upload_prepare(struct record_upload *u, const struct record_upload_options *o,
                           struct record_speaker *speaker, struct error *err)
 {
     const struct uploading_options *to = &o->to;
-    const char *without = o->segment_bytes   ? "segment-size"
-                          : o->removed       ? "remove"
-                          : to->keys         ? "s3"
-                          : to->region       ? "region"
-                          : to->ca           ? "ca"
-                          : to->header.count ? "header"
-                                             : NULL;
     *u = (struct record_upload){.o = o, .speaker = speaker};
     u->beside = (struct record_beside){
         .begin = begin_record_upload, .look = look_at_upload, .end = end_record_upload, .arg = u};
     if (!to->url)
-        return without ? error_set(err, ERROR_USAGE, "--%s is for --to", without) : 0;
-    if (last)
-        return error_set(
-            err, ERROR_USAGE,
-            "--to is not for --last: 'mallow push --segments' sends the file afterwards");
+        return 0;
     return uploading_prepare(&u->to, to, NULL, err);
 }
 

@@ -38,9 +38,8 @@ struct record_upload {
     bool done;
 };
 
-/* last: --last was given. Checks the options of --to; without it, that there are none that want it.
- * 0, or -1 with *err; to be released in any case. */
-int record_upload_prepare(struct record_upload *u, const struct record_upload_options *o, bool last,
+/* Checks the options of --to. 0, or -1 with *err; to be released in any case. */
+int record_upload_prepare(struct record_upload *u, const struct record_upload_options *o,
                           struct record_speaker *speaker, struct error *err);
 /* NULL without --to. */
 const struct record_beside *record_upload_beside(const struct record_upload *u);

@@ -164,8 +164,7 @@ int watch_config_check(const struct command *self, const struct watch_cli *o)
 {
     struct error err = {0};
     const bool settings = o->period || o->guard || o->guard_side >= 0 || o->on_error >= 0;
-    return watch_all_check(o->all, o->how == WATCH_AUTO, o->how == WATCH_INJECT, settings,
-                           &o->select, &err)
+    return watch_all_check(o->all, o->how == WATCH_AUTO, o->how == WATCH_INJECT, settings, &err)
                ? command_fail(self, &err)
                : 0;
 }

@@ -18,8 +18,6 @@ int uploading_prepare(struct uploading *u, const struct uploading_options *o, co
                       struct error *err)
 {
     *u = (struct uploading){0};
-    if (o->region && !o->keys)
-        return error_set(err, ERROR_USAGE, "--region is for --s3");
     if (o->region && !is_region(o->region))
         return error_set(err, ERROR_USAGE, "'%.64s' is no region; as in eu-central-1", o->region);
     if (push_check(o->url, name ? name : "x", err) ||

@@ -86,6 +86,30 @@ def complaints(folder, bash_script, zsh_text, fish_text):
     return bad
 
 
+def strangers(name, source):
+    """The names in relations of a command's options that are none of its options. GATE_SPECS stand with --fail-above."""
+    options = help_options(mallow(name, "--help").stdout)
+    related = {word for names in re.findall(r'\.(?:not_)?with\s*=\s*"([^"]*)"', source) for word in names.split("|")}
+    return sorted(word for word in related if f"-{word}" not in options and f"--{word}" not in options)
+
+
+class Relations(Test):
+    """An option that another one needs or excludes is an option of the same command."""
+
+    def test_names(self):
+        folder = os.path.join(ROOT, "src", "cli")
+        found = {}
+        for name in commands():
+            path = os.path.join(folder, f"cmd_{name}.c")
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as f:
+                    found[name] = f.read()
+        self.assertGreater(len(found), 15)
+        self.assertEqual({name: strangers(name, text) for name, text in found.items() if strangers(name, text)}, {})
+        self.assertGreater(sum(text.count("with = ") for text in found.values()), 25)
+        self.assertEqual(strangers("watch", found["watch"].replace('"listen|push"', '"listen|pull"')), ["pull"])
+
+
 class Agreement(Test):
     def setUp(self):
         self.man = os.path.join(self.folder, "man")

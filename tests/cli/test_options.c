@@ -12,7 +12,7 @@
 
 struct values {
     bool json, quiet;
-    const char *output;
+    const char *output, *page;
     struct text_list filters;
     uint64_t top, size_bytes, period_ns;
     int stacks;
@@ -31,6 +31,8 @@ static const struct option_spec specs[] = {
     {0, "stacks", OPTION_CHOICE, offsetof(struct values, stacks), "full|caller|none", "stacks"},
     {0, "sizes", OPTION_SIZE_RANGE, offsetof(struct values, sizes), "FROM..TO", "sizes"},
     {0, "time", OPTION_TIME_RANGE, offsetof(struct values, time), "FROM..TO", "time"},
+    {0, "page", OPTION_TEXT, offsetof(struct values, page), "FILE", "page", .with = "filter|n",
+     .not_with = "json|q"},
     OPTION_END,
 };
 
@@ -197,12 +199,41 @@ static void test_distance(void **state)
     assert_true(options_distance(text, "a") > 10);
 }
 
+/* Each way in which --page stands beside others, and the line about it; "": it may. */
+static void test_relations(void **state)
+{
+    (void)state;
+    static const struct {
+        struct values given;
+        const char *said;
+    } cases[] = {
+        {{.json = true, .quiet = true, .top = 3}, ""},
+        {{.page = "x"}, "--page needs --filter or -n"},
+        {{.page = "x", .top = 3}, ""},
+        {{.page = "x", .top = 3, .quiet = true}, "--page and -q exclude each other"},
+        {{.page = "x", .top = 3, .json = true}, "--page and --json exclude each other"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        *message = 0;
+        assert_int_equal(options_check(&command, &cases[i].given), *cases[i].said ? EXIT_USAGE : 0);
+        assert_string_equal(message, cases[i].said);
+    }
+    /* What a command has as its default is not given. */
+    static const struct values usual = {.page = "x", .json = true};
+    command.defaults = &usual;
+    *message = 0;
+    assert_int_equal(options_check(&command, &usual), 0);
+    assert_string_equal(message, "");
+    command.defaults = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spellings), cmocka_unit_test(test_values),
         cmocka_unit_test(test_wrong),     cmocka_unit_test(test_operands),
         cmocka_unit_test(test_help_wins), cmocka_unit_test(test_distance),
+        cmocka_unit_test(test_relations),
     };
     int status = cmocka_run_group_tests(tests, NULL, NULL);
     options_release(&command, &v);

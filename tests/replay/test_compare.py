@@ -153,7 +153,7 @@ class Compares(unittest.TestCase):
         for text in ("0/2", "3/2", "2", "1/", "/2", "a/b", "1/2x", "-1/2", "1/99999"):
             self.assertIn("no shard", mallow("compare", "--corpus", f"--shard={text}", status=2).stderr)
         self.assertIn("has no workload", mallow("compare", "--corpus", "--shard", "4000/4000", status=2).stderr)
-        self.assertIn("for --corpus", mallow("compare", "--shard", "1/2", self.workload, status=2).stderr)
+        self.assertIn("needs --corpus", mallow("compare", "--shard", "1/2", self.workload, status=2).stderr)
 
     def test_corpus_against_a_baseline(self):
         file = path("corpus.json")

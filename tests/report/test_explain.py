@@ -341,7 +341,7 @@ class Explain(unittest.TestCase):
         self.assertIn("'full', 'thin ned'", wrong)
         self.assertEqual(process["pid"], p.pid)
         self.assertIn("at the mark 'full'", mallow("report", "--at", "full", "--by", "peak", p.path))
-        self.assertIn("--at is for", mallow("report", "--at", "full", "--html", p.path + ".html", p.path, status=2))
+        self.assertIn("exclude each other", mallow("report", "--at", "full", "--html", p.path + ".html", p.path, status=2))
 
     def test_ranges(self):
         """A range of time shows no measurement of another time; what is known without one, it shows."""

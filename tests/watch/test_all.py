@@ -143,11 +143,11 @@ class All(Case):
 
     def test_usage(self):
         for args, text in ((("-a", "--period", "4K"), "--how preloaded"), (("-a", "--how", "inject"), "not for -a"),
-                           (("--comm", "x", "/bin/true"), "with -a"), (("--cgroup", "/x", "-p", "1"), "with -a"),
+                           (("--comm", "x", "/bin/true"), "needs -a"), (("--cgroup", "/x", "-p", "1"), "needs -a"),
                            (("-a", "--cgroup", "x"), "is not a control group"), (("-a", "--cgroup", "/x/"), "is not a control group"),
                            (("-a", "--user", "no-such-user-here"), "no user"), (("-a", "--user", "-1"), "no user"),
                            (("-a", "--user", "4294967295"), "no user"), (("-a", "/bin/true"), "not more"),
-                           (("--duration", "1s", "/bin/true"), "goes with -p or -a")):
+                           (("--duration", "1s", "/bin/true"), "--duration needs -p or -a")):
             out = subprocess.run([MALLOW, "watch", *args], capture_output=True, text=True, check=False, timeout=600)
             self.assertEqual((out.returncode, out.stdout), (2, ""), args)
             self.assertIn(text, out.stderr)

@@ -133,8 +133,6 @@ int watch_dump_check(const char *expression, const char *directory, struct press
         err->kind = ERROR_USAGE;
         return error_prefix(err, "--dump-when");
     }
-    if (directory && !expression)
-        return error_set(err, ERROR_USAGE, "--dump-to needs --dump-when, which writes the files");
     if (directory && access(directory, W_OK | X_OK))
         return error_set(err, ERROR_USAGE, "--dump-to: cannot write to '%s': %s", directory,
                          strerror(errno));

@@ -433,14 +433,7 @@ static int check_push_options(const struct watch_push_options *o, struct error *
     if (o->url && o->as == CLICKHOUSE && o->most_bytes)
         return error_set(err, ERROR_USAGE,
                          "--push-size is for profiles: a report in a store is whole");
-    if (o->url)
-        return check_labels(&o->labels, o->as, err);
-    if (o->token_file || o->ca || o->spool || o->labels.count || o->as >= 0 || o->every_ns ||
-        o->spool_bytes || o->most_bytes)
-        return error_set(err, ERROR_USAGE,
-                         "--push-as, --push-every, --push-size, --label, "
-                         "--push-token-file, --ca, --spool and --spool-size are for --push URL");
-    return 0;
+    return o->url ? check_labels(&o->labels, o->as, err) : 0;
 }
 
 /* http://HOST:PORT/DATABASE into the server's URL and the database. */

@@ -266,15 +266,6 @@ static void answer(void *arg, struct serve_request *request, struct serve_reply 
 
 /* ---- the server ---- */
 
-int watch_serve_check(const struct watch_serve_options *o, bool pushes, struct error *err)
-{
-    if (!o->listen && ((o->token_file && !pushes) || o->certificate || o->key))
-        return error_set(err, ERROR_USAGE,
-                         "--token-file, --tls-cert and --tls-key need --listen (--token-file also "
-                         "goes with --push)");
-    return 0;
-}
-
 static char *read_certificate(const char *path, struct error *err)
 {
     const struct trust_rule rule = {

@@ -14,10 +14,6 @@ struct watch_serve_options { /* NULL: not given */
 
 struct watch_serve;
 
-/* pushes: there is --push, which has a token as well. -1: *err says which options do not go
- * together. */
-int watch_serve_check(const struct watch_serve_options *o, bool pushes, struct error *err);
-
 /* Listens on o->listen and says so on stderr. symbols may be NULL. NULL: *err says why not. */
 struct watch_serve *watch_serve_open(const struct watch_serve_options *o, struct watch_view *view,
                                      struct symbols *symbols, struct error *err);

@@ -47,12 +47,8 @@ static int choose_processes(struct watch_all *a, const struct watch_all_options 
     return 0;
 }
 
-int watch_all_check(bool all, bool automatic, bool inject, bool settings,
-                    const struct watch_all_options *o, struct error *err)
+int watch_all_check(bool all, bool automatic, bool inject, bool settings, struct error *err)
 {
-    if (!all && (o->comms.count || o->cgroup || o->user))
-        return error_set(err, ERROR_USAGE,
-                         "--comm, --cgroup and --user choose among all: use them with -a");
     if (all && inject)
         return error_set(err, ERROR_USAGE, "--how inject is not for -a, which changes no process");
     if (all && automatic && settings)

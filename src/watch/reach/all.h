@@ -22,8 +22,7 @@ struct watch_all { /* private; to outlive the run */
 
 /* Checks that the options go together: -a, --how auto, --how inject, settings for the processes.
  * -1 with *err. */
-int watch_all_check(bool all, bool automatic, bool inject, bool settings,
-                    const struct watch_all_options *o, struct error *err);
+int watch_all_check(bool all, bool automatic, bool inject, bool settings, struct error *err);
 
 /* Fills the run's options. preloaded: by the memory that processes share; else by probes where they
  * can be used. note: gets the listener's lines, and, unless quiet, why probes cannot be used.
