@@ -37,6 +37,12 @@ static inline void figures_join(struct figures *sum, const struct figures *f)
 #undef FIGURES_JOIN
 }
 
+/* The size of a block that was allocated there, on average. */
+static inline uint64_t figures_mean(const struct figures *f)
+{
+    return f->calls ? f->allocated_bytes / f->calls : 0;
+}
+
 /* By how much each grew: signed, modulo 2^64. */
 static inline struct figures figures_growth(const struct figures *old, const struct figures *now)
 {

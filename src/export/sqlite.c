@@ -38,7 +38,9 @@ static const char sqlite_tables[] =
     "ROWID;"
     "CREATE TABLE site(process INTEGER, stack INTEGER, calls INTEGER, allocated_bytes INTEGER,"
     " peak_bytes INTEGER, peak_blocks INTEGER, end_live_bytes INTEGER, end_live_blocks INTEGER,"
-    " temporary INTEGER, call_site INTEGER, text TEXT, PRIMARY KEY(process, stack)) WITHOUT ROWID;"
+    " temporary INTEGER, call_site INTEGER, text TEXT,"
+    " mean_bytes INTEGER AS (allocated_bytes / nullif(calls, 0)), PRIMARY KEY(process, stack)) "
+    "WITHOUT ROWID;"
     /* where a person would look first in a stack */
     "CREATE TABLE call_site(process INTEGER, id INTEGER, function TEXT, file TEXT, line INTEGER,"
     " module TEXT, PRIMARY KEY(process, id)) WITHOUT ROWID;"

@@ -3,7 +3,6 @@
 #include "report/columns.h"
 
 #include "analyse/faults.h"
-#include "analyse/figures.h"
 #include "analyse/resident.h"
 #include "analyse/suppress.h"
 #include "report/heap.h"
@@ -44,6 +43,12 @@ void report_sizes(const struct model *m, struct report_class of[REPORT_SIZES])
         of[bits].sums.count += sizes[i].count;
         of[bits].sums.bytes += sizes[i].bytes;
     }
+}
+
+void report_figures_json(struct json *j, const struct figures *f)
+{
+    const struct report_figures row = {*f, figures_mean(f)};
+    table_fields(j, &(struct table){.columns = report_figure_columns}, &row);
 }
 
 /* clang-format off */
@@ -192,8 +197,10 @@ const struct column report_suppression_columns[] = {
     SUPPRESSION(TEXT, pattern), SUPPRESSION(NUMBER, line), SUPPRESSION(COUNT, blocks),
     SUPPRESSION(BYTES, bytes), COLUMN_END};
 
-#define FIGURE(member, of, key) COLUMN(struct figures, member, COUNT, key, NULL, 0),
-const struct column report_figure_columns[] = {SITE_FIGURES(FIGURE) COLUMN_END};
+#define FIGURE(member, of, key) COLUMN(struct report_figures, sums.member, COUNT, key, NULL, 0),
+const struct column report_figure_columns[] = {
+    SITE_FIGURES(FIGURE) COLUMN(struct report_figures, mean_bytes, BYTES, "mean_bytes", NULL, 0),
+    COLUMN_END};
 #define GROWTH(member, of, key) COLUMN(struct figures, member, SIGNED, key, NULL, 0),
 const struct column report_growth_columns[] = {SITE_FIGURES(GROWTH) COLUMN_END};
 

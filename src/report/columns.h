@@ -2,6 +2,7 @@
 #ifndef MALLOW_REPORT_COLUMNS_H
 #define MALLOW_REPORT_COLUMNS_H
 
+#include "analyse/figures.h"
 #include "model/model.h"
 #include "show/schema.h"
 #include "show/table.h"
@@ -34,6 +35,15 @@ enum { REPORT_SIZES = 65 };
 extern const struct column report_size_columns[], report_lifetime_columns[];
 void report_sizes(const struct model *m, struct report_class of[REPORT_SIZES]);
 
+/* The figures of a call site, and what follows from them. */
+struct report_figures {
+    struct figures sums;
+    uint64_t mean_bytes;
+};
+extern const struct column report_figure_columns[];
+/* Into the object that is open. */
+void report_figures_json(struct json *j, const struct figures *f);
+
 /* For table.with. */
 enum {
     REPORT_ATTACHED = COLUMN_WITH, /* it ran before its recording began */
@@ -49,9 +59,9 @@ extern const struct column report_image_columns[], report_totals_columns[], repo
  * explained; pinned_arena. */
 extern const struct column report_heaps_columns[], report_heap_columns[], report_free_columns[],
     report_keeper_columns[], report_pinning_columns[], report_arena_columns[];
-/* Columns of trace_level, fault_count, suppression; of figures, and of what they grew. */
+/* Columns of trace_level, fault_count, suppression; of what figures grew. */
 extern const struct column report_level_columns[], report_fault_columns[],
-    report_suppression_columns[], report_figure_columns[], report_growth_columns[];
+    report_suppression_columns[], report_growth_columns[];
 
 extern const struct schema_part report_schema[]; /* schema of `mallow report --json` */
 

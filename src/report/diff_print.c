@@ -175,7 +175,9 @@ void diff_text(FILE *out, const struct diff *d, struct symbols *symbols,
 
 static void json_figures(struct json *j, const char *key, const struct figures *f)
 {
-    table_object(j, key, &(struct table){.columns = report_figure_columns}, f);
+    json_open_object(j, key);
+    report_figures_json(j, f);
+    json_close_object(j);
 }
 
 static void json_growth(struct json *j, const struct figures *a, const struct figures *b)

@@ -112,7 +112,7 @@ static struct fault_count *faults_by_tip(const struct sites *sites, const struct
 /* The figures of a site, or of several together. faults: NULL when they were not recorded. */
 static void write_figures(struct json *j, const struct figures *f, const struct fault_count *faults)
 {
-    table_fields(j, &(struct table){.columns = report_figure_columns}, f);
+    report_figures_json(j, f);
     if (faults) {
         json_number(j, "minor_faults", faults->minor);
         json_number(j, "major_faults", faults->major);

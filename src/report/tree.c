@@ -9,8 +9,9 @@
 #include "base/text.h"
 #include "symbol/spelling.h"
 
-#define CHILDREN  5u  /* callers shown of one function */
-#define CUT_SHARE 100 /* callers with less than 1/100 of the whole are not shown one by one */
+#define WIDE      120u /* columns of a page from which on a call site has one more figure */
+#define CHILDREN  5u   /* callers shown of one function */
+#define CUT_SHARE 100  /* callers with less than 1/100 of the whole are not shown one by one */
 
 struct tree {
     const struct page *page;
@@ -268,6 +269,8 @@ static void site_figures(const struct tree *t, const struct group *g, unsigned n
         buffer_printf(&b, "end %s; ", SIZE(f->end_bytes));
     buffer_printf(&b, "allocated %s in %s call%s", SIZE(f->allocated_bytes), COUNT(f->calls),
                   f->calls == 1 ? "" : "s");
+    if (t->page->columns >= WIDE && f->calls > 1)
+        buffer_printf(&b, " of %s on average", SIZE(figures_mean(f)));
     if (f->temporary && f->calls)
         buffer_printf(&b, ", %.0f %% temporary", 100.0 * (double)f->temporary / (double)f->calls);
     page_wrap(t->page, &b, 24);

@@ -435,6 +435,8 @@ class Sqlite(unittest.TestCase):
             found = {(r[0], r[1]): int(r[2]) for r in rows(f"function, line, {column}", view)}
             self.assertEqual(found, {k: v for k, v in want.items() if v}, view)
             self.assertEqual(list(found.values()), sorted(found.values(), reverse=True), view)
+        for allocated, calls, mean in self.ask(path, "select allocated_bytes, calls, mean_bytes from site where calls > 0"):
+            self.assertEqual(int(mean), int(allocated) // int(calls))
         want = {}
         for s in sites:
             if s["end_live_blocks"]:

@@ -19,6 +19,7 @@ ENVIRONMENT = dict(os.environ, TZ="UTC", LC_ALL="C")
 GOLDEN = {
     "text.golden": ["text", "unicode=1"],
     "text-ascii.golden": ["text", "unicode=0", "columns=72"],
+    "text-wide.golden": ["text", "unicode=1", "columns=130", "by=2", "top=3"],
     "text-by-calls.golden": ["text", "by=4", "top=3", "all_frames=1"],
     "text-plots.golden": ["text", "unicode=1", "plots=1", "columns=100"],
     "text-plots-ascii.golden": ["text", "unicode=0", "plots=1", "columns=72"],

@@ -29,6 +29,11 @@ class Report(Schema, Case):
             f.write("leak:main\n")
         self.agrees(document(self.file, "--heap", "--suppressions", known))
 
+    def test_average_size(self):
+        for p in document(GOLDEN[1])["processes"]:
+            for s in [*p["sites"], p["left_out"]]:
+                self.assertEqual(s["mean_bytes"], s["allocated_bytes"] // max(s["calls"], 1))
+
     def test_can_fail(self):
         whole = document(GOLDEN[1])
         for change in (lambda d: d.update(new_key=1), lambda d: d["processes"][0].update(events="7"),
