@@ -35,20 +35,15 @@ const struct probe_layout *probe_kind_layout(const struct probe_kind *k) { retur
 /* How much of a name that is n long fits into a message. */
 static int shown_length(size_t n) { return n < 64 ? (int)n : 64; }
 
-static const struct key {
-    const char *name;
-    uint32_t bit;
-} keys[] = {
-    {"process", PROBE_BY_PROCESS},   {"pid", PROBE_BY_PROCESS},     {"command", PROBE_BY_COMMAND},
-    {"comm", PROBE_BY_COMMAND},      {"thread", PROBE_BY_THREAD},   {"tid", PROBE_BY_THREAD},
-    {"stack", PROBE_BY_STACK},       {"ustack", PROBE_BY_STACK},    {"kstack", PROBE_BY_KSTACK},
-    {"size", PROBE_BY_SIZE},         {"cache", PROBE_BY_CACHE},     {"caller", PROBE_BY_CALLER},
-    {"function", PROBE_BY_FUNCTION}, {"address", PROBE_BY_ADDRESS}, {"access", PROBE_BY_ACCESS},
-    {"mapping", PROBE_BY_MAPPING},   {"cpu", PROBE_BY_CPU},         {"user", PROBE_BY_USER},
-    {"uid", PROBE_BY_USER},          {"parent", PROBE_BY_PARENT},   {"ppid", PROBE_BY_PARENT},
-};
-
-enum { KEYS = sizeof keys / sizeof *keys };
+/* "process, command, ..., none". */
+static const char *list_keys(char *text, size_t room)
+{
+    size_t n = 0;
+    for (const struct probe_key_name *k = probe_key_names; k->name && n < room; k++)
+        n += (size_t)snprintf(text + n, room - n, "%s, ", k->name);
+    snprintf(text + n, n < room ? room - n : 0, "none");
+    return text;
+}
 
 int probe_by_parse(const struct probe_kind *kind, const char *text, uint32_t *by, struct error *err)
 {
@@ -59,18 +54,15 @@ int probe_by_parse(const struct probe_kind *kind, const char *text, uint32_t *by
     if (!strcmp(text, "none"))
         return 0;
     for (const char *p = text; *p; p += strspn(p, ",")) {
-        size_t n = strcspn(p, ","), i = 0;
-        while (i < KEYS && (strlen(keys[i].name) != n || memcmp(keys[i].name, p, n) != 0))
-            i++;
-        if (i == KEYS)
-            return error_set(
-                err, ERROR_USAGE,
-                ": '%.*s' is none of process, command, thread, stack, kstack, size, "
-                "cache, caller, function, mapping, address, access, cpu, user, parent, none",
-                shown_length(n), p);
-        if (!(kind->may_by & keys[i].bit))
-            return error_set(err, ERROR_USAGE, " %s is not for '%s'", keys[i].name, kind->name);
-        *by |= keys[i].bit;
+        const size_t n = strcspn(p, ",");
+        const struct probe_key_name *key = probe_key_find(p, n);
+        char names[256];
+        if (!key)
+            return error_set(err, ERROR_USAGE, ": '%.*s' is none of %s", shown_length(n), p,
+                             list_keys(names, sizeof names));
+        if (!(kind->may_by & key->by))
+            return error_set(err, ERROR_USAGE, " %.*s is not for '%s'", (int)n, p, kind->name);
+        *by |= key->by;
         p += n;
     }
     return 0;

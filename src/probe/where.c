@@ -12,7 +12,7 @@
 
 enum { NODES_MAX = 4 * PROBE_TERMS_MAX, DEPTH_MAX = 32, WORD_BYTES = 64 };
 
-enum type { NUMBER, SIZE, TIME, ADDRESS, TEXT, EVENT };
+enum type { NUMBER, SIZE, TIME, ADDRESS, TEXT, EVENT, NO_FIELD };
 
 struct field {
     const char *name;
@@ -21,26 +21,33 @@ struct field {
     uint32_t key; /* the part of a key that it reads, as enum probe_by; 0: none */
 };
 
-/* Fields of every kind. */
-static const struct field who[] = {
-    {"pid", PROBE_FIELD_PID, NUMBER, 0},       {"tid", PROBE_FIELD_TID, NUMBER, 0},
-    {"ppid", PROBE_FIELD_PARENT, NUMBER, 0},   {"uid", PROBE_FIELD_UID, NUMBER, 0},
-    {"cpu", PROBE_FIELD_CPU, NUMBER, 0},       {"comm", PROBE_FIELD_COMMAND, TEXT, 0},
-    {"process", PROBE_FIELD_PID, NUMBER, 0},   {"thread", PROBE_FIELD_TID, NUMBER, 0},
-    {"parent", PROBE_FIELD_PARENT, NUMBER, 0}, {"user", PROBE_FIELD_UID, NUMBER, 0},
-    {"command", PROBE_FIELD_COMMAND, TEXT, 0},
-};
+/* Numbers of threads and the like are fields of every kind, up to PROBE_FIELD_WHO_END. */
+/* clang-format off */
+#define KEY(name, other, by, field, type) {name, other, PROBE_BY_##by, PROBE_FIELD_##field, type}
+#define ROWS(name, other, by) {name, other, PROBE_BY_##by, 0, NO_FIELD}
+const struct probe_key_name probe_key_names[] = {
+    KEY("process", "pid", PROCESS, PID, NUMBER), KEY("command", "comm", COMMAND, COMMAND, TEXT),
+    KEY("thread", "tid", THREAD, TID, NUMBER), ROWS("stack", "ustack", STACK),
+    ROWS("kstack", NULL, KSTACK), ROWS("size", NULL, SIZE),
+    KEY("address", NULL, ADDRESS, ADDRESS, ADDRESS), KEY("access", NULL, ACCESS, WHAT, EVENT),
+    KEY("function", NULL, FUNCTION, WHAT, EVENT), KEY("mapping", NULL, MAPPING, NAME, TEXT),
+    KEY("cache", NULL, CACHE, NAME, TEXT), ROWS("caller", NULL, CALLER),
+    KEY("cpu", NULL, CPU, CPU, NUMBER), KEY("user", "uid", USER, UID, NUMBER),
+    KEY("parent", "ppid", PARENT, PARENT, NUMBER), {0}};
+/* clang-format on */
 
-/* Fields of kinds whose events have these. */
-static const struct field keys[] = {
-    {"address", PROBE_FIELD_ADDRESS, ADDRESS, PROBE_BY_ADDRESS},
-    {"access", PROBE_FIELD_WHAT, EVENT, PROBE_BY_ACCESS},
-    {"function", PROBE_FIELD_WHAT, EVENT, PROBE_BY_FUNCTION},
-    {"mapping", PROBE_FIELD_NAME, TEXT, PROBE_BY_MAPPING},
-    {"cache", PROBE_FIELD_NAME, TEXT, PROBE_BY_CACHE},
-};
+static bool is_word(const char *word, const char *text, size_t bytes)
+{
+    return word && strlen(word) == bytes && !memcmp(word, text, bytes);
+}
 
-enum { WHO = sizeof who / sizeof *who, KEYS = sizeof keys / sizeof *keys };
+const struct probe_key_name *probe_key_find(const char *text, size_t bytes)
+{
+    const struct probe_key_name *k = probe_key_names;
+    while (k->name && !is_word(k->name, text, bytes) && !is_word(k->other, text, bytes))
+        k++;
+    return k->name ? k : NULL;
+}
 
 enum shape { LEAF, AND, OR, NOT };
 
@@ -136,25 +143,27 @@ static bool knows_process_alone(const struct probe_kind *k)
     return k->gauge || k == &probe_kind_arenas;
 }
 
-static bool is_of_thread(const struct field *f)
-{
-    return f->field == PROBE_FIELD_TID || f->field == PROBE_FIELD_CPU;
-}
+static bool is_who(const struct probe_key_name *n) { return n->field < PROBE_FIELD_WHO_END; }
 
 /* Numbers of functions are given when the functions are found, which comes later. */
-static bool has_key(const struct probe_kind *k, const struct field *f)
+static bool has_key(const struct probe_kind *k, const struct probe_key_name *n)
 {
-    return k->may_by & f->key && !knows_process_alone(k) && (f->type != EVENT || k->names);
+    if (n->type == NO_FIELD)
+        return false;
+    if (is_who(n))
+        return !knows_process_alone(k) ||
+               (n->field != PROBE_FIELD_TID && n->field != PROBE_FIELD_CPU);
+    return k->may_by & n->by && !knows_process_alone(k) && (n->type != EVENT || k->names);
 }
 
 static bool find_field(const struct probe_kind *k, const char *name, struct field *found)
 {
-    for (size_t i = 0; i < WHO; i++)
-        if (!strcmp(who[i].name, name) && !(knows_process_alone(k) && is_of_thread(&who[i])))
-            return *found = who[i], true;
-    for (size_t i = 0; i < KEYS; i++)
-        if (!strcmp(keys[i].name, name) && has_key(k, &keys[i]))
-            return *found = keys[i], true;
+    const struct probe_key_name *n = probe_key_find(name, strlen(name));
+    if (n && has_key(k, n)) {
+        *found = (struct field){strcmp(n->name, name) ? n->other : n->name, n->field,
+                                (enum type)n->type, is_who(n) ? 0 : n->by};
+        return true;
+    }
     for (unsigned i = 0; i < PROBE_VALUES && !knows_process_alone(k); i++)
         if (names_value(k->layout.value[i], name)) {
             *found = (struct field){k->layout.value[i], (uint8_t)(PROBE_FIELD_VALUE + i),
@@ -169,9 +178,9 @@ static int refuse_field(struct parser *p, const char *name)
     char names[256];
     size_t n = (size_t)snprintf(names, sizeof names, "pid, ppid, uid, comm%s",
                                 knows_process_alone(p->kind) ? "" : ", tid, cpu");
-    for (size_t i = 0; i < KEYS && n < sizeof names; i++)
-        if (has_key(p->kind, &keys[i]))
-            n += (size_t)snprintf(names + n, sizeof names - n, ", %s", keys[i].name);
+    for (const struct probe_key_name *k = probe_key_names; k->name && n < sizeof names; k++)
+        if (!is_who(k) && has_key(p->kind, k))
+            n += (size_t)snprintf(names + n, sizeof names - n, ", %s", k->name);
     for (unsigned i = 0; i < PROBE_VALUES && !knows_process_alone(p->kind) && n < sizeof names; i++)
         if (p->kind->layout.value[i])
             n += (size_t)snprintf(names + n, sizeof names - n, ", %s", p->kind->layout.value[i]);

@@ -10,10 +10,23 @@
 #ifndef MALLOW_PROBE_WHERE_H
 #define MALLOW_PROBE_WHERE_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/error.h"
 #include "bpf/key.h"
 
 struct probe_kind;
+
+/* A part of a key, by both its spellings: of --by, and of a condition that reads it. */
+struct probe_key_name {
+    const char *name, *other; /* other: NULL for none */
+    uint32_t by;              /* enum probe_by */
+    uint8_t field, type;      /* of where.c */
+};
+extern const struct probe_key_name probe_key_names[]; /* up to one without a name */
+/* The one that is called so; NULL: none is. */
+const struct probe_key_name *probe_key_find(const char *text, size_t bytes);
 
 /* Fills *where, all of it. -1 with *err, whose text continues the name of the option: ": 'x' is
  * none of ...". Any thread. */
