@@ -3,12 +3,14 @@
 
 #include "heap/show/columns.h"
 #include "report/columns.h"
+#include "watch/view/columns.h"
 
 static const struct {
     const char *name, *title;
     const struct schema_part *parts;
 } schemas[] = {{"heap", "mallow heap --json", heap_schema},
-               {"report", "mallow report --json", report_schema}};
+               {"report", "mallow report --json", report_schema},
+               {"watch", "a line of mallow watch --json", watch_schema}};
 
 int main(int argc, char **argv)
 {

@@ -22,7 +22,7 @@ struct probe_kind;
 struct probe_key_name {
     const char *name, *other; /* other: NULL for none */
     uint32_t by;              /* enum probe_by */
-    uint8_t field, type;      /* of where.c */
+    uint8_t field, type;      /* enum type of where.c */
 };
 extern const struct probe_key_name probe_key_names[]; /* up to one without a name */
 /* The one that is called so; NULL: none is. */

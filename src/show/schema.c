@@ -34,15 +34,16 @@ static void write_column(struct json *j, const struct column *c)
         [COLUMN_SIGNED] = "integer", [COLUMN_TIME] = "integer",   [COLUMN_CLOCK] = "integer",
         [COLUMN_SINCE] = "integer",  [COLUMN_LEAST] = "integer",  [COLUMN_FLAG] = "boolean",
         [COLUMN_TEXT] = "string",    [COLUMN_ADDRESS] = "string", [COLUMN_FRAMES] = "array",
-        [COLUMN_OBJECT] = "object",  [COLUMN_LIST] = "array"};
+        [COLUMN_GROWTH] = "integer", [COLUMN_STACK] = "array",    [COLUMN_OBJECT] = "object",
+        [COLUMN_LIST] = "array"};
     json_open_object(j, c->key);
     write_type(j, types[c->kind], c->shown & COLUMN_MAY_NULL);
     if (c->kind == COLUMN_ADDRESS)
         json_text(j, "pattern", "^0x[0-9a-f]+$");
-    else if (c->kind == COLUMN_FRAMES)
+    else if (c->kind == COLUMN_FRAMES || c->kind == COLUMN_STACK)
         write_reference(j, "#/$defs/frame");
     else if (!strcmp(types[c->kind], "integer") && c->kind != COLUMN_SIGNED &&
-             c->kind != COLUMN_CLOCK)
+             c->kind != COLUMN_CLOCK && c->kind != COLUMN_GROWTH)
         json_number(j, "minimum", 0);
     json_close_object(j);
     if (c->kind == COLUMN_FRAMES)

@@ -5,6 +5,7 @@
 
 #include "base/human.h"
 #include "base/text.h"
+#include "show/layout.h"
 
 static const void *column_place(const struct column *c, const void *row)
 {
@@ -49,6 +50,7 @@ static void column_json(struct json *j, const struct table *t, const struct colu
         return;
     }
     switch (c->kind) {
+    case COLUMN_GROWTH:
     case COLUMN_SIGNED: json_signed(j, c->key, (int64_t)n); break;
     case COLUMN_CLOCK: json_signed(j, c->key, (int64_t)(n - start)); break;
     case COLUMN_SINCE: json_number(j, c->key, n > start ? n - start : 0); break;
@@ -128,15 +130,41 @@ void table_titles(struct buffer *b, const struct table *t)
     for (const struct column *c = t->columns; c->key || c->title; c++) {
         if (!c->title || !column_is_wanted(t, c))
             continue;
-        buffer_printf(b, "%s%*s", between, column_width(c), c->title);
+        char title[64];
+        snprintf(title, sizeof title, "%s%s", c->title,
+                 t->sorted && !strcmp(t->sorted, c->title) ? "\u25be" : "");
+        buffer_append_text(b, between);
+        page_right(b, title, (unsigned)column_width(c));
         between = " ";
     }
 }
 
-static const char *column_human(char *text, const struct column *c, const void *row)
+const char *table_growth(char out[HUMAN_TEXT_BYTES + 1], int64_t bytes)
+{
+    snprintf(out, HUMAN_TEXT_BYTES + 1, "%s%s",
+             !bytes      ? "."
+             : bytes < 0 ? "-"
+                         : "+",
+             bytes ? SIZE(human_magnitude(bytes)) : "");
+    return out;
+}
+
+enum { CELL_BYTES = 2 * HUMAN_TEXT_BYTES };
+
+static const char *column_human(char text[CELL_BYTES], const struct column *c, const void *row)
 {
     const uint64_t n = column_number(c, row);
+    if (!n && c->shown & COLUMN_DASH)
+        return "-";
     switch (c->kind) {
+    case COLUMN_GROWTH: return table_growth(text, (int64_t)n);
+    case COLUMN_RANGE: {
+        const uint64_t *bounds = column_place(c, row);
+        if (bounds[1] <= bounds[0])
+            return "exact";
+        snprintf(text, CELL_BYTES, "%s..%s", SIZE(bounds[0]), SIZE(bounds[1]));
+        return text;
+    }
     case COLUMN_NUMBER:
         snprintf(text, HUMAN_TEXT_BYTES, "%llu", (unsigned long long)n);
         return text;
@@ -151,7 +179,7 @@ void table_cells(struct buffer *b, const struct table *t, const void *row)
     const char *between = "";
     bool lacks = false;
     for (const struct column *c = t->columns; c->key || c->title; c++) {
-        char text[HUMAN_TEXT_BYTES];
+        char text[CELL_BYTES];
         lacks = column_lacks(c, row, lacks);
         if (!c->title || !column_is_wanted(t, c))
             continue;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/human.h"
 #include "base/json.h"
 #include "frames/names.h"
 
@@ -18,24 +19,28 @@ enum column_kind {
     COLUMN_COUNT,
     COLUMN_NUMBER, /* that is no sum: a process id, a line */
     COLUMN_SIGNED,
-    COLUMN_TIME,  /* nanoseconds */
-    COLUMN_CLOCK, /* nanoseconds of a clock: since table.start_ns, or before it */
-    COLUMN_SINCE, /* the same; 0 before it */
-    COLUMN_LEAST, /* bytes, the smallest of several; UINT64_MAX, of none, is 0 */
-    COLUMN_FLAG,  /* bool */
-    COLUMN_TEXT,  /* const char *; NULL is null */
+    COLUMN_TIME,   /* nanoseconds */
+    COLUMN_CLOCK,  /* nanoseconds of a clock: since table.start_ns, or before it */
+    COLUMN_SINCE,  /* the same; 0 before it */
+    COLUMN_GROWTH, /* bytes, signed: "+1.2 MB" in text, "." for 0 */
+    COLUMN_RANGE,  /* bytes, this member to the next one: "1.2 MB..1.4 MB", "exact"; text alone */
+    COLUMN_LEAST,  /* bytes, the smallest of several; UINT64_MAX, of none, is 0 */
+    COLUMN_FLAG,   /* bool */
+    COLUMN_TEXT,   /* const char *; NULL is null */
     COLUMN_ADDRESS,
     COLUMN_FRAMES, /* uint32_t, a stack: `frames` and `call_site`. Only with table.names */
     /* For schemas alone; other code writes them. */
     COLUMN_OBJECT, /* any keys: counts by name */
-    COLUMN_LIST    /* a list of texts */
+    COLUMN_LIST,   /* a list of texts */
+    COLUMN_STACK   /* a list of frames */
 };
 
 enum {
     COLUMN_MAY_LACK = 1, /* the key is left out where the member is 0 or "" */
     COLUMN_FOLLOWS = 2,  /* the last column before it without this flag was left out, so is this */
     COLUMN_MAY_NULL = 4, /* the value can be null: of a number, where it is UINT64_MAX */
-    COLUMN_WITH = 8      /* the first of the caller's own bits: the column is left out unless
+    COLUMN_DASH = 8,     /* in text "-" where it is 0 */
+    COLUMN_WITH = 16     /* the first of the caller's own bits: the column is left out unless
                             table.with has them all */
 };
 
@@ -63,6 +68,7 @@ struct table {
     const struct column *columns; /* up to COLUMN_END */
     uint16_t with;                /* bits of the caller that are on */
     struct names *names;          /* the names of COLUMN_FRAMES; NULL: left out */
+    const char *sorted;           /* the title that has a mark; NULL: none */
     uint64_t start_ns;            /* where COLUMN_CLOCK and COLUMN_SINCE begin */
 };
 
@@ -79,6 +85,7 @@ void table_lists(struct json *j, const struct table *t, const void *rows, size_t
 /* In text: the titles; a row's numbers, after which the caller writes what the row is of. */
 void table_titles(struct buffer *b, const struct table *t);
 void table_cells(struct buffer *b, const struct table *t, const void *row);
+const char *table_growth(char out[HUMAN_TEXT_BYTES + 1], int64_t bytes); /* as COLUMN_GROWTH */
 /* The same on a FILE: an empty line and the titles, `last` at their end; a row's numbers. */
 void table_heading(FILE *out, const struct table *t, const char *last);
 void table_numbers(FILE *out, const struct table *t, const void *row);

@@ -14,7 +14,8 @@ enum watch_order {
     WATCH_BY_AGE,       /* age of the oldest */
     WATCH_BY_TIME,      /* bytes times seconds that they were held, of live and freed blocks */
     WATCH_BY_ALLOCATED, /* bytes allocated since the process began */
-    WATCH_BY_ELSEWHERE  /* bytes freed by another thread than allocated them */
+    WATCH_BY_ELSEWHERE, /* bytes freed by another thread than allocated them */
+    WATCH_ORDERS
 };
 
 struct watch_site {

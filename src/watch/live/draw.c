@@ -5,6 +5,7 @@
 #include "base/plural.h"
 #include "base/text.h"
 #include "watch/live/screen_impl.h"
+#include "watch/view/columns.h"
 #include "show/layout.h"
 
 static struct page page_of_screen(const struct watch_screen *s)
@@ -102,97 +103,36 @@ static void put_head(struct watch_screen *s, const struct watch_process *p)
 
 /* ---- the table ---- */
 
-/* The columns that a table is sorted by, from left to right. */
-static const struct column {
-    const char *title;
-    unsigned width;
-    enum watch_order order;
-    bool always; /* else only while the table is sorted by it */
-} columns[] = {{"BYTES", 10, WATCH_BY_BYTES, true},
-               {"GROWTH", 11, WATCH_BY_GROWTH, true},
-               {"OLDEST", 9, WATCH_BY_AGE, true},
-               {"BYTES x S", 12, WATCH_BY_TIME, false},
-               {"ALLOCATED", 12, WATCH_BY_ALLOCATED, false},
-               {"OTHER THREAD", 14, WATCH_BY_ELSEWHERE, false}};
-#define COLUMNS  (sizeof columns / sizeof *columns)
-#define INTERVAL 21u /* width of the interval of BYTES */
-#define BLOCKS   10u
-#define ROOMY    84u /* columns of a terminal from which on the interval is shown */
+#define ROOMY 84u /* columns of a terminal from which on the interval is shown */
 
-enum watch_order screen_next_order(enum watch_order order, int step)
+static struct table screen_table(const struct watch_screen *s)
 {
-    for (size_t i = 0; i < COLUMNS; i++)
-        if (columns[i].order == order)
-            return columns[(i + COLUMNS + (size_t)(step + (int)COLUMNS)) % COLUMNS].order;
-    return WATCH_BY_BYTES;
+    return watch_screen_table(s->order, s->columns >= ROOMY);
 }
 
-static const char *format_signed_size(char out[HUMAN_TEXT_BYTES + 1], double bytes)
+/* Blanks up to the edge: a bar goes there. */
+static void fill_line(const struct watch_screen *s, struct buffer *b)
 {
-    if (bytes < 1 && bytes > -1)
-        return strcpy(out, ".");
-    out[0] = bytes < 0 ? '-' : '+';
-    human_size(out + 1, estimate_whole(bytes < 0 ? -bytes : bytes));
-    return out;
+    const size_t used = text_columns(buffer_text(b));
+    page_left(b, "", s->columns > used ? s->columns - (unsigned)used : 0);
 }
 
-static const char *cell(char out[HUMAN_TEXT_BYTES + 1], const struct watch_site *site,
-                        enum watch_order order)
-{
-    switch (order) {
-    case WATCH_BY_GROWTH: return format_signed_size(out, site->growth_bytes);
-    case WATCH_BY_AGE: return site->chosen.samples ? human_duration(out, site->oldest_ns) : "-";
-    case WATCH_BY_TIME:
-    case WATCH_BY_ALLOCATED:
-    case WATCH_BY_ELSEWHERE: return format_size(out, sites_weight(site, order));
-    default: return format_size(out, site->chosen.bytes);
-    }
-}
-
-static bool shows(const struct watch_screen *s, size_t column)
-{
-    return columns[column].always || columns[column].order == s->order;
-}
-
-static void put_column_titles(struct watch_screen *s)
+static void put_titles_line(const struct watch_screen *s, const struct table *t, const char *last)
 {
     struct buffer b = {0};
-    for (size_t i = 0; i < COLUMNS; i++) {
-        char title[40];
-        if (!shows(s, i))
-            continue;
-        snprintf(title, sizeof title, "%s%s", columns[i].title,
-                 columns[i].order == s->order ? "\u25be" : "");
-        page_right(&b, title, columns[i].width);
-        if (i == 0 && s->columns >= ROOMY)
-            page_right(&b, "95 % between", INTERVAL);
-        if (i == 0)
-            page_right(&b, "BLOCKS", BLOCKS);
-    }
-    buffer_append_text(&b, "  CALL SITE");
-    page_left(&b, "",
-              s->columns > text_columns(buffer_text(&b))
-                  ? s->columns - (unsigned)text_columns(buffer_text(&b))
-                  : 0);
+    table_titles(&b, t);
+    buffer_append_text(&b, last);
+    fill_line(s, &b);
     put_screen_line(s, &b, "7");
 }
 
 static void put_row(struct watch_screen *s, const struct list_row *r, bool chosen)
 {
-    const struct watch_site *site = &r->site;
-    const struct estimate_interval i = estimate_bytes_interval(&site->chosen);
     const struct page page = page_of_screen(s);
+    const struct table table = screen_table(s);
+    const struct watch_figures figures = watch_figures(&r->site);
     struct buffer b = {0};
-    char text[HUMAN_TEXT_BYTES + 1], low[HUMAN_TEXT_BYTES], high[HUMAN_TEXT_BYTES], both[80];
-    for (size_t k = 0; k < COLUMNS; k++) {
-        if (shows(s, k))
-            page_right(&b, cell(text, site, columns[k].order), columns[k].width);
-        snprintf(both, sizeof both, "%s..%s", format_size(low, i.low), format_size(high, i.high));
-        if (k == 0 && s->columns >= ROOMY)
-            page_right(&b, i.high > i.low ? both : "exact", INTERVAL);
-        if (k == 0)
-            page_right(&b, human_count(text, estimate_whole(site->chosen.blocks)), BLOCKS);
-    }
+    table_cells(&b, &table, &figures);
     buffer_append_text(&b, "  ");
     const size_t used = text_columns(buffer_text(&b));
     if (r->first < r->count)
@@ -206,11 +146,8 @@ static void put_row(struct watch_screen *s, const struct list_row *r, bool chose
         buffer_append_text(&b, " < ");
         page_frame(&page, &b, names_frame(r->names, r->frames[r->first + 1]), 0);
     }
-    if (chosen) /* the bar goes to the edge */
-        page_left(&b, "",
-                  s->columns > text_columns(buffer_text(&b))
-                      ? s->columns - (unsigned)text_columns(buffer_text(&b))
-                      : 0);
+    if (chosen)
+        fill_line(s, &b);
     put_screen_line(s, &b, chosen ? "30;46" : "");
 }
 
@@ -267,7 +204,8 @@ static void put_list_table(struct watch_screen *s, const struct watch_process *p
     const size_t room = s->lines > TABLE_ABOVE + 1 ? s->lines - TABLE_ABOVE - 1 : 1;
     put_head(s, p);
     put_summary(s, list);
-    put_column_titles(s);
+    const struct table table = screen_table(s);
+    put_titles_line(s, &table, "  CALL SITE");
     choose_row(s, list, room);
     for (size_t i = s->top; i < list->count && i < s->top + room; i++)
         put_row(s, &list->rows[i], i == s->at);
@@ -292,7 +230,7 @@ static void put_row_figures(struct watch_screen *s, const struct watch_list *lis
     buffer_printf(&b, "  %s (95%% between %s and %s), grown by %s in the last seconds",
                   format_size(n, site->chosen.bytes), format_size(low, bytes.low),
                   format_size(high, bytes.high),
-                  format_signed_size((char[HUMAN_TEXT_BYTES + 1]){0}, site->growth_bytes));
+                  table_growth((char[HUMAN_TEXT_BYTES + 1]){0}, watch_figures(site).growth_bytes));
     put_screen_line(s, &b, "");
     buffer_printf(&b, "  about %s %s (95%% between %s and %s), %s sampled",
                   human_count(n, estimate_whole(site->chosen.blocks)),
@@ -368,8 +306,8 @@ static void put_chosen_site(struct watch_screen *s, const struct watch_process *
 
 static void put_processes(struct watch_screen *s)
 {
+    const struct table table = {.columns = watch_listed_columns};
     struct buffer b = {0};
-    char n[HUMAN_TEXT_BYTES];
     const size_t count = watch_run_count(s->run);
     const size_t room = s->lines > 3 ? s->lines - 3 : 1;
     if (s->move < 0)
@@ -381,22 +319,13 @@ static void put_processes(struct watch_screen *s)
         s->process = count ? (uint32_t)count - 1 : 0;
     buffer_printf(&b, "%zu processes; Enter shows one, t all of them together", count);
     put_screen_line(s, &b, "1");
-    page_right(&b, "PID", 9);
-    page_right(&b, "LIVE", 11);
-    page_right(&b, "PEAK", 11);
-    page_right(&b, "RSS", 11);
-    page_left(&b, "  PROGRAM", s->columns > 42 ? s->columns - 42 : 0);
-    put_screen_line(s, &b, "7");
+    put_titles_line(s, &table, "  PROGRAM");
     const size_t top = s->process >= room ? s->process - room + 1 : 0;
     for (size_t i = top; i < count && i < top + room; i++) {
         const struct watch_process *p = watch_run_process(s->run, (uint32_t)i);
-        const uint64_t rss = process_rss(p);
-        char pid[24];
-        snprintf(pid, sizeof pid, "%d", (int)p->pid);
-        page_right(&b, pid, 9);
-        page_right(&b, format_size(n, process_footprint(p)), 11);
-        page_right(&b, format_size(n, p->high_water_bytes), 11);
-        page_right(&b, rss ? human_size(n, rss) : "-", 11);
+        const struct watch_listed row = {(uint32_t)p->pid, estimate_whole(process_footprint(p)),
+                                         estimate_whole(p->high_water_bytes), process_rss(p)};
+        table_cells(&b, &table, &row);
         char title[100];
         buffer_printf(&b, "  %s", watch_process_title(p, title, sizeof title));
         put_screen_line(s, &b, i == s->process ? "30;46" : "");

@@ -201,7 +201,7 @@ static void go(struct watch_screen *s, long by)
 
 static void sort_by(struct watch_screen *s, int step)
 {
-    s->order = screen_next_order(s->order, step);
+    s->order = (enum watch_order)((s->order + WATCH_ORDERS + (unsigned)step) % WATCH_ORDERS);
     watch_view_order(s->view, s->run, s->order);
     s->key = s->at = s->top = 0;
 }

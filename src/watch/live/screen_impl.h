@@ -41,7 +41,5 @@ struct watch_process *screen_process(struct watch_screen *s);
 
 /* Draws the state to s->out. */
 void screen_content(struct watch_screen *s);
-/* The order of the sorted column's neighbor. */
-enum watch_order screen_next_order(enum watch_order order, int step);
 
 #endif

@@ -10,58 +10,48 @@
 #include "base/text.h"
 #include "watch/estimate.h"
 
+enum { FAMILIES = 12 };
+
 struct watched { /* one process's part */
     const struct watch_process *process;
-    struct estimate live;
+    uint64_t values[FAMILIES]; /* in the order of families[] */
 };
-
-static uint64_t live_bytes(const struct watched *f) { return estimate_whole(f->live.bytes); }
-static uint64_t live_low(const struct watched *f)
-{
-    return estimate_whole(estimate_bytes_interval(&f->live).low);
-}
-static uint64_t live_high(const struct watched *f)
-{
-    return estimate_whole(estimate_bytes_interval(&f->live).high);
-}
-static uint64_t live_blocks(const struct watched *f) { return estimate_whole(f->live.blocks); }
-static uint64_t peak(const struct watched *f)
-{
-    return estimate_whole(f->process->high_water_bytes);
-}
-static uint64_t period(const struct watched *f) { return watch_period(f->process, true); }
-static uint64_t allocated(const struct watched *f) { return f->process->counters.drawn_bytes; }
-static uint64_t freed(const struct watched *f) { return f->process->counters.free_weight; }
-static uint64_t samples(const struct watched *f) { return f->process->counters.samples; }
-static uint64_t freed_samples(const struct watched *f) { return f->process->counters.frees; }
-static uint64_t dropped(const struct watched *f) { return watch_dropped(f->process); }
-static uint64_t errors(const struct watched *f) { return f->process->counters.errors; }
 
 /* name: of the family; counters have samples called NAME_total. */
 static const struct family {
     const char *name, *unit, *help;
     bool counter;
-    uint64_t (*value)(const struct watched *f);
-} families[] = {
-    {"mallow_heap_live_bytes", "bytes", "Live heap, estimated from samples.", false, live_bytes},
+} families[FAMILIES] = {
+    {"mallow_heap_live_bytes", "bytes", "Live heap, estimated from samples.", false},
     {"mallow_heap_live_low_bytes", "bytes", "Lower end of the 95 % interval of the live heap.",
-     false, live_low},
+     false},
     {"mallow_heap_live_high_bytes", "bytes", "Upper end of the 95 % interval of the live heap.",
-     false, live_high},
-    {"mallow_heap_live_blocks", NULL, "Live blocks, estimated from samples.", false, live_blocks},
+     false},
+    {"mallow_heap_live_blocks", NULL, "Live blocks, estimated from samples.", false},
     {"mallow_heap_peak_bytes", "bytes", "Largest live heap since the watch began, estimated.",
-     false, peak},
-    {"mallow_sampling_period_bytes", "bytes", "Mean number of bytes between two samples.", false,
-     period},
-    {"mallow_allocated_bytes", "bytes", "Bytes allocated since the process started.", true,
-     allocated},
-    {"mallow_freed_bytes", "bytes", "Bytes freed since the process started, estimated.", true,
-     freed},
-    {"mallow_samples", NULL, "Blocks sampled.", true, samples},
-    {"mallow_freed_samples", NULL, "Sampled blocks freed.", true, freed_samples},
-    {"mallow_dropped_samples", NULL, "Samples that could not be taken.", true, dropped},
-    {"mallow_memory_errors", NULL, "Memory errors found at guarded blocks.", true, errors},
+     false},
+    {"mallow_sampling_period_bytes", "bytes", "Mean number of bytes between two samples.", false},
+    {"mallow_allocated_bytes", "bytes", "Bytes allocated since the process started.", true},
+    {"mallow_freed_bytes", "bytes", "Bytes freed since the process started, estimated.", true},
+    {"mallow_samples", NULL, "Blocks sampled.", true},
+    {"mallow_freed_samples", NULL, "Sampled blocks freed.", true},
+    {"mallow_dropped_samples", NULL, "Samples that could not be taken.", true},
+    {"mallow_memory_errors", NULL, "Memory errors found at guarded blocks.", true},
 };
+
+static struct watched look_at(const struct watch_process *p)
+{
+    const struct mlw_watch_counters *c = &p->counters;
+    struct estimate live = {0};
+    for (uint32_t k = 0; k < p->block_count; k++)
+        estimate_add(&live, p->blocks[k].size, p->blocks[k].weight);
+    const struct estimate_interval i = estimate_bytes_interval(&live);
+    return (struct watched){
+        p,
+        {estimate_whole(live.bytes), estimate_whole(i.low), estimate_whole(i.high),
+         estimate_whole(live.blocks), estimate_whole(p->high_water_bytes), watch_period(p, true),
+         c->drawn_bytes, c->free_weight, c->samples, c->frees, watch_dropped(p), c->errors}};
+}
 
 static void append_label(struct buffer *out, const char *value)
 {
@@ -91,7 +81,7 @@ static void append_family(struct buffer *out, const struct family *m, const stru
         if (items[i].process->elsewhere) /* process ids are of that namespace */
             buffer_printf(out, "\",pid_namespace=\"%llu",
                           (unsigned long long)items[i].process->segment.head.pid_namespace);
-        buffer_printf(out, "\"} %llu\n", (unsigned long long)m->value(&items[i]));
+        buffer_printf(out, "\"} %llu\n", (unsigned long long)items[i].values[m - families]);
     }
 }
 
@@ -103,13 +93,9 @@ void watch_metrics(struct buffer *out, struct watch_process *const *processes, s
         out->failed = true;
         return;
     }
-    for (size_t i = 0; i < count; i++) {
-        items[i].process = processes[i];
-        for (uint32_t k = 0; k < processes[i]->block_count; k++)
-            estimate_add(&items[i].live, processes[i]->blocks[k].size,
-                         processes[i]->blocks[k].weight);
-    }
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    for (size_t i = 0; i < count; i++)
+        items[i] = look_at(processes[i]);
+    for (size_t i = 0; i < FAMILIES; i++)
         append_family(out, &families[i], items, count, open);
     if (open)
         buffer_append_text(out, "# EOF\n");

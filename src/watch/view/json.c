@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "watch/view/columns.h"
 #include "watch/view/impl.h"
 
 static void write_frames(struct json *j, const char *key, const struct names *names,
@@ -84,43 +85,21 @@ static int end(struct watch_view *v, struct json *j, struct error *err)
     return 0;
 }
 
-static void write_estimate(struct json *j, const struct estimate *e)
+static void write_totals(struct json *j, const struct watch_rows *rows)
 {
-    struct estimate_interval i = estimate_bytes_interval(e);
-    json_number(j, "sampled_blocks", e->samples);
-    json_number(j, "sampled_bytes", e->sampled_bytes);
-    json_number(j, "estimated_blocks", estimate_whole(e->blocks));
-    json_number(j, "estimated_bytes", estimate_whole(e->bytes));
-    json_number(j, "estimated_bytes_low", estimate_whole(i.low));
-    json_number(j, "estimated_bytes_high", estimate_whole(i.high));
-}
-
-static int64_t whole(double v)
-{
-    uint64_t n = estimate_whole(v < 0 ? -v : v);
-    if (n > INT64_MAX)
-        n = INT64_MAX;
-    return v < 0 ? -(int64_t)n : (int64_t)n;
+    const struct watch_figures f = watch_figures(
+        &(struct watch_site){.chosen = rows->total, .growth_bytes = rows->growth_bytes});
+    table_fields(j, &(struct table){.columns = watch_figure_columns}, &f);
 }
 
 static void write_row(struct json *j, const struct watch_rows *rows, const struct watch_row *row)
 {
-    const struct watch_site *s = &row->site;
+    const struct table t = {.columns = watch_figure_columns, .with = WATCH_EVERY};
+    const struct watch_figures f = watch_figures(&row->site);
     json_open_object(j, NULL);
     write_frames(j, "frames", rows->names, row->frames, row->count);
     json_number(j, "call_site", row->first);
-    write_estimate(j, &s->chosen);
-    json_signed(j, "growth_bytes", whole(s->growth_bytes));
-    json_number(j, "oldest_age_ns", s->oldest_ns);
-    json_number(j, "youngest_age_ns", s->youngest_ns);
-    json_number(j, "tid", s->tid);
-    json_bool(j, "more_threads", s->more_tids);
-    json_number(j, "allocated_bytes", estimate_whole(s->sums.allocated_bytes));
-    json_number(j, "allocated_blocks", estimate_whole(s->sums.allocated_blocks));
-    json_number(j, "freed_bytes", estimate_whole(s->sums.freed_bytes));
-    json_number(j, "byte_seconds", estimate_whole(s->byte_seconds));
-    json_number(j, "freed_samples", s->sums.freed_samples);
-    json_number(j, "freed_by_other_thread", s->sums.freed_elsewhere);
+    table_fields(j, &t, &f);
     json_close_object(j);
 }
 
@@ -149,15 +128,6 @@ static void write_end(struct json *j, const struct watch_process *p)
     if (p->wait_status < 0 &&
         p->life == WATCH_ENDED) /* how exactly is known of PROGRAM itself only */
         json_bool(j, "killed", !process_said_goodbye(p));
-}
-
-static void write_counters(struct json *j, const struct mlw_watch_counters *c)
-{
-    json_number(j, "samples", c->samples);
-    json_number(j, "freed_samples", c->frees);
-    json_number(j, "allocated_bytes", c->drawn_bytes);
-    json_number(j, "errors", c->errors);
-    json_number(j, "own_bytes", c->own_bytes);
 }
 
 static void write_freed(struct json *j, struct names *names, const struct watch_process *p,
@@ -189,11 +159,10 @@ int watch_json_report(struct watch_view *v, const struct watch_report *r,
         write_age(j, r);
     if (r->kind == WATCH_FINAL) {
         write_end(j, p);
-        write_counters(j, &p->counters);
+        table_fields(j, &(struct table){.columns = watch_counter_columns}, &p->counters);
         json_number(j, "high_water_bytes", estimate_whole(p->high_water_bytes));
     }
-    write_estimate(j, &rows->total);
-    json_signed(j, "growth_bytes", whole(rows->growth_bytes));
+    write_totals(j, rows);
     if (r->kind == WATCH_OLD) {
         json_number(j, "marked_blocks", r->sites.known_blocks);
         json_number(j, "known_blocks", rows->known_blocks);
