@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/text.h"
+
 void invariant_broken(const char *condition, const char *file, int line)
 {
     fflush(stdout);
-    fprintf(stderr, "mallow: %s:%d: this must hold and does not: %s\n", file, line, condition);
+    text_printf(stderr, "mallow: %s:%d: this must hold and does not: %s\n", file, line, condition);
     abort();
 }

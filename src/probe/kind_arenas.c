@@ -358,7 +358,7 @@ static bool is_function_or_part(const struct function *at, const char *name)
     return !at->data && !strncmp(at->name, name, n) && (!at->name[n] || at->name[n] == '.');
 }
 
-/* The functions that call arena_get_retry. What a retry was is told by where it returns to. */
+/* The functions that call arena_get_retry. Where a retry returns to says whose it is. */
 static void find_retriers(const struct found *f, struct arenas_places *p)
 {
     static const struct {
