@@ -9,7 +9,7 @@
 #include "fleet/clickhouse.h"
 
 #define INSERT_ROWS  1000000u
-#define INSERT_BYTES (96u << 20)       /* of each request at most */
+#define INSERT_BYTES (96u << 20)       /* a request has at most so many */
 #define BLOCK_ROWS   65536u            /* rows of columns that are sent together */
 #define STRIDE       (BLOCK_ROWS + 24) /* between columns: not all in the same lines of the cache */
 

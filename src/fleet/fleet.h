@@ -18,6 +18,7 @@
 #include "analyse/figures.h"
 #include "base/error.h"
 #include "frames/look.h"
+#include "frames/names.h"
 #include "symbol/symbol.h"
 #include "trace/trace.h"
 
@@ -81,11 +82,40 @@ int fleet_load_watched(struct fleet_store *store, const char *path,
  * body. */
 typedef int fleet_rows_fn(void *arg, const char *query, const void *body, size_t bytes,
                           struct error *err);
-/* The rows of one report, a line of such a file, for a store in `database` of any server: the last
- * ones say that the others are there. They need no other rows, and may be inserted twice. */
-int fleet_watched_rows(const char *line, size_t bytes, const char *database,
-                       const struct fleet_load_options *options, fleet_rows_fn *rows, void *arg,
-                       struct error *err);
+
+struct fleet_estimate {
+    uint64_t bytes, low, high, blocks, samples, sampled_bytes;
+};
+
+struct fleet_report_site {
+    struct fleet_estimate estimate;
+    uint64_t oldest_ns, allocated_bytes, freed_bytes;
+    struct name_frame *frames; /* [count] innermost first, as `report --json` shows them */
+    size_t count;
+    uint64_t call_site; /* which of them; from `count` on: that is not known */
+};
+
+/* A report of a sampled process. Texts are borrowed, none is NULL. */
+struct fleet_report {
+    const char *host, *exe, *kind;
+    const char *process_end; /* "running", "ended", "exec"; "" in reports that do not say it */
+    const char *command;     /* as fleet_command writes it */
+    uint64_t pid;
+    uint64_t start_ns, time_ns; /* since 1970: of the process, of the report */
+    uint64_t period, dropped;
+    uint64_t sites_total; /* there may be more of them than here */
+    struct fleet_estimate total;
+    struct fleet_report_site *sites; /* [site_count] */
+    size_t site_count;
+};
+/* A command as reports have it; to be freed. NULL without memory. */
+char *fleet_command(const char *const *command);
+/* The rows of one report for a store in `database` of any server: the last ones say that the others
+ * are there. They need no other rows, and may be inserted twice. `fleet load` makes the same of a
+ * line that says the same. */
+int fleet_report_rows(const struct fleet_report *report, const char *database,
+                      const struct fleet_load_options *options, fleet_rows_fn *rows, void *arg,
+                      struct error *err);
 
 /* After a failure of fleet_load: it was the store that failed (it is full, it cannot be written),
  * not the recording. */

@@ -117,10 +117,6 @@ struct store_block { /* the life of a block, in the order of numbers; times are 
     uint64_t temporary;                                    /* 0 or 1 */
 };
 
-struct store_estimate {
-    uint64_t bytes, low, high, blocks, samples, sampled_bytes;
-};
-
 struct store_watched {     /* a report of a sampled process */
     uint64_t key, process; /* identities: of the report, of the process */
     const char *host, *service, *exe, *command, *kind;
@@ -128,14 +124,14 @@ struct store_watched {     /* a report of a sampled process */
     uint64_t pid;
     uint64_t start_ns, time_ns; /* since 1970: of the process, of the report */
     uint64_t period, dropped, sites;
-    struct store_estimate total;
+    struct fleet_estimate total;
 };
 
 struct store_watched_site {
     uint64_t report; /* its key */
     uint64_t place;  /* in the report */
     uint64_t site;
-    struct store_estimate estimate;
+    struct fleet_estimate estimate;
     uint64_t oldest_ns, allocated_bytes, freed_bytes;
 };
 

@@ -1,155 +1,78 @@
-/* watched.c - Parses a line of `mallow watch --json` and puts its call sites into a store. Every
- * value is checked first, and nothing is stored from a line that has a fault. */
+/* watched.c - a report of a sampled process becomes rows of a store, wherever it comes from. */
 #include "fleet/watched.h"
 
-#include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/path.h"
-#include "fleet/store.h"
 #include "fleet/frame.h"
 #include "fleet/hash.h"
-#include "frames/names.h"
 
-#define FRAMES_MOST 100000u
-#define DEPTH_MOST  16 /* depth of objects in each other */
-
-static json_object *field(json_object *o, const char *name)
+char *fleet_command(const char *const *command)
 {
-    json_object *v;
-    return json_object_object_get_ex(o, name, &v) ? v : NULL;
+    struct buffer text = {0};
+    buffer_append_char(&text, '[');
+    for (const char *const *arg = command; arg && *arg; arg++) {
+        buffer_append_text(&text, arg == command ? "" : ",");
+        json_quote(&text, *arg);
+    }
+    buffer_append_char(&text, ']');
+    char *written = buffer_failed(&text) ? NULL : watched_command(buffer_text(&text));
+    buffer_release(&text);
+    return written;
 }
 
-static const char *text_of(json_object *o, const char *name)
+static uint64_t hash_string(uint64_t h, const char *text)
 {
-    json_object *v = field(o, name);
-    return json_object_is_type(v, json_type_string) ? json_object_get_string(v) : "";
-}
-
-static bool number_of(json_object *o, const char *name, uint64_t *to)
-{
-    json_object *v = field(o, name);
-    const int64_t n = json_object_is_type(v, json_type_int) ? json_object_get_int64(v) : -1;
-    *to = n < 0 ? 0 : (uint64_t)n;
-    return n >= 0 && n < INT64_MAX; /* which stands for all that do not fit */
-}
-
-static bool read_estimate(json_object *o, struct store_estimate *e)
-{
-    return number_of(o, "estimated_bytes", &e->bytes) &&
-           number_of(o, "estimated_blocks", &e->blocks) &&
-           number_of(o, "estimated_bytes_low", &e->low) &&
-           number_of(o, "estimated_bytes_high", &e->high) &&
-           number_of(o, "sampled_blocks", &e->samples) &&
-           number_of(o, "sampled_bytes", &e->sampled_bytes) && e->low <= e->bytes &&
-           e->bytes <= e->high;
-}
-
-/* As a JSON array; NULL: it is none of texts. */
-static const char *command_of(json_object *o)
-{
-    json_object *list = field(o, "command");
-    if (!json_object_is_type(list, json_type_array))
-        return NULL;
-    for (size_t i = 0; i < json_object_array_length(list); i++)
-        if (!json_object_is_type(json_object_array_get_idx(list, i), json_type_string))
-            return NULL;
-    return json_object_to_json_string_ext(list,
-                                          JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-}
-
-static bool read_head(struct watched_line *line, json_object *o)
-{
-    static const char *const kinds[] = {"old", "all", "high-water", "frees", "final"};
-    struct store_watched *w = &line->head;
-    uint64_t since = 0, pid = 0;
-    w->kind = text_of(o, "kind");
-    line->report = false;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        line->report |= !strcmp(w->kind, kinds[i]);
-    if (!line->report)
-        return *w->kind != 0;
-    w->host = text_of(o, "host");
-    w->exe = text_of(o, "exe");
-    w->process_end = text_of(o, "process");
-    const bool good = number_of(o, "time_ns", &since) && number_of(o, "realtime_ns", &w->time_ns) &&
-                      since <= w->time_ns && number_of(o, "pid", &pid) && pid <= UINT32_MAX &&
-                      number_of(o, "period_bytes", &w->period) &&
-                      number_of(o, "dropped", &w->dropped) && read_estimate(o, &w->total) &&
-                      number_of(o, "sites_total", &w->sites) &&
-                      json_object_is_type(field(o, "sites"), json_type_array);
-    w->start_ns = w->time_ns - since;
-    w->pid = pid;
-    w->command = command_of(o);
-    return good && w->command;
-}
-
-void watched_release(struct watched_line *line)
-{
-    json_object_put(line->document);
-    *line = (struct watched_line){0};
+    return hash_bytes(h, text, strlen(text));
 }
 
 /* ---- call sites ---- */
 
-static bool read_frame(json_object *o, struct name_frame *f)
+/* The frame with what follows from its texts: a recording's frames of the same texts have it. */
+static struct name_frame as_stored(const struct name_frame *given)
 {
-    json_object *line = field(o, "line");
-    const int64_t number =
-        json_object_is_type(line, json_type_int) ? json_object_get_int64(line) : -1;
-    if (number < 0 || number > UINT32_MAX ||
-        !json_object_is_type(field(o, "function"), json_type_string))
-        return false;
-    *f = (struct name_frame){.function = text_of(o, "function"),
-                             .file = text_of(o, "file"),
-                             .module = text_of(o, "module"),
-                             .line = (unsigned)number,
-                             .inlined = json_object_get_boolean(field(o, "inlined")),
-                             .known = !json_object_get_boolean(field(o, "unnamed")),
-                             .cut = json_object_get_boolean(field(o, "cut"))};
-    if (!*f->module)
-        f->module = NULL;
-    f->known = f->known && !f->cut;
-    f->role = f->cut ? ROLE_LIBRARY
-                     : role_of(f->known ? f->function : NULL, f->module, *f->file ? f->file : NULL);
-    f->wrapper = !f->cut && f->role != ROLE_CODE;
-    return true;
+    struct name_frame f = {.function = given->function,
+                           .file = given->file ? given->file : "",
+                           .module = given->module && *given->module ? given->module : NULL,
+                           .line = given->line,
+                           .inlined = given->inlined,
+                           .known = given->known && !given->cut,
+                           .cut = given->cut};
+    f.role = f.cut ? ROLE_LIBRARY
+                   : role_of(f.known ? f.function : NULL, f.module, *f.file ? f.file : NULL);
+    f.wrapper = !f.cut && f.role != ROLE_CODE;
+    return f;
 }
 
-/* As the watch says; earlier ones said it of no site. */
-static int64_t find_call_site(json_object *site, json_object *frames, size_t count)
+/* As the watch says, if it does. */
+static int64_t find_watched_call_site(const struct fleet_report_site *s)
 {
     struct names_search search = {.begun = false};
-    struct name_frame f;
     uint64_t found;
-    if (number_of(site, "call_site", &found) && found < count)
-        return (int64_t)found;
-    for (size_t i = 0; i < count; i++)
-        if (!read_frame(json_object_array_get_idx(frames, i), &f))
-            return 0;
-        else if (names_search(&search, &f, i, &found))
+    if (s->call_site < s->count)
+        return (int64_t)s->call_site;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct name_frame f = as_stored(&s->frames[i]);
+        if (names_search(&search, &f, i, &found))
             return (int64_t)found;
+    }
     return (int64_t)names_search_end(&search);
 }
 
-/* Frames come innermost first; sites begin outermost. store NULL: only reads. */
-static int put_frames(struct fleet_store *store, json_object *of, json_object *frames,
-                      const char *own, const struct names_look *look, uint64_t *site,
-                      struct error *err)
+/* Frames come innermost first; sites begin outermost. store NULL: only *site is wanted. */
+static int put_watched_frames(struct fleet_store *store, const struct fleet_report_site *of,
+                              const char *own, const struct names_look *look, uint64_t *site,
+                              struct error *err)
 {
-    const size_t count = json_object_array_length(frames);
-    const int64_t call_site = find_call_site(of, frames, count);
+    const int64_t call_site = find_watched_call_site(of);
     struct buffer json = {0};
     uint64_t path = 0, called = 0;
-    int status = count > FRAMES_MOST ? error_set(err, ERROR_FORMAT, "too many frames") : 0;
+    int status = 0;
     *site = 0;
-    for (size_t i = count; i-- > 0 && !status;) {
-        struct name_frame f;
-        if (!read_frame(json_object_array_get_idx(frames, i), &f)) {
-            status = error_set(err, ERROR_FORMAT, "a frame is no frame");
-            break;
-        }
+    for (size_t i = of->count; i-- > 0 && !status;) {
+        const struct name_frame f = as_stored(&of->frames[i]);
         if (f.role == ROLE_START && !look->start_frames)
             continue;
         buffer_clear(&json);
@@ -162,14 +85,14 @@ static int put_frames(struct fleet_store *store, json_object *of, json_object *f
                                      .path = path,
                                      .call_site = i ? -1 : call_site};
         status = buffer_failed(&json) ? error_memory(err) : 0;
+        if (!called || (int64_t)i >= call_site)
+            called = frame;
+        *site = s.id;
         if (!status && store)
             status = store->engine->put(store, STORE_FRAME,
                                         &(struct store_frame){frame, buffer_text(&json)}, err);
         if (!status && store)
             status = store->engine->put(store, STORE_SITE, &s, err);
-        *site = s.id;
-        if (!called || (int64_t)i >= call_site)
-            called = frame;
         if (!status && store && !i)
             status =
                 store->engine->put(store, STORE_CALLED, &(struct store_called){s.id, called}, err);
@@ -178,46 +101,101 @@ static int put_frames(struct fleet_store *store, json_object *of, json_object *f
     return status;
 }
 
-/* store NULL: only reads. */
-static int put_sites(struct fleet_store *store, const struct watched_line *line,
-                     const struct names_look *look, struct error *err)
+/* ---- the report ---- */
+
+static uint64_t hash_estimate(uint64_t h, const struct fleet_estimate *e)
 {
-    json_object *sites = field(line->document, "sites");
-    const char *own = path_base_name(line->head.exe);
-    int status = 0;
-    for (size_t i = 0; i < json_object_array_length(sites) && !status; i++) {
-        json_object *o = json_object_array_get_idx(sites, i);
-        json_object *frames = field(o, "frames");
-        struct store_watched_site row = {.report = line->head.key, .place = i};
-        if (!json_object_is_type(frames, json_type_array) || !read_estimate(o, &row.estimate) ||
-            !number_of(o, "oldest_age_ns", &row.oldest_ns) ||
-            !number_of(o, "allocated_bytes", &row.allocated_bytes) ||
-            !number_of(o, "freed_bytes", &row.freed_bytes))
-            return error_set(err, ERROR_FORMAT, "this is no report of 'mallow watch --json'");
-        status = put_frames(store, o, frames, own, look, &row.site, err);
-        if (!status && store)
+    h = hash_mix(hash_mix(hash_mix(h, e->bytes), e->low), e->high);
+    return hash_mix(hash_mix(hash_mix(h, e->blocks), e->samples), e->sampled_bytes);
+}
+
+static uint64_t hash_labels(uint64_t h, const struct fleet_load_options *o)
+{
+    for (size_t i = 0; i < o->label_count; i++) {
+        h = hash_bytes(h, o->labels[i].key, o->labels[i].key_bytes);
+        h = hash_string(h, o->labels[i].value);
+    }
+    return h;
+}
+
+int watched_identify(const struct fleet_report *r, const struct fleet_load_options *o,
+                     struct store_watched *head, struct error *err)
+{
+    *head = (struct store_watched){.host = o->host ? o->host : r->host,
+                                   .service = o->service ? o->service : path_base_name(r->exe),
+                                   .exe = r->exe,
+                                   .command = r->command,
+                                   .kind = r->kind,
+                                   .process_end = r->process_end,
+                                   .pid = r->pid,
+                                   .start_ns = r->start_ns,
+                                   .time_ns = r->time_ns,
+                                   .period = r->period,
+                                   .dropped = r->dropped,
+                                   .sites = r->sites_total,
+                                   .total = r->total};
+    uint64_t h = hash_mix(hash_mix(hash_string(11, head->host), head->start_ns), head->pid);
+    head->process = hash_end(hash_string(h, head->command));
+    h = hash_string(hash_string(hash_mix(14, head->process), r->kind), r->process_end);
+    h = hash_mix(hash_mix(hash_mix(h, r->time_ns), r->period), r->dropped);
+    h = hash_estimate(hash_mix(h, r->sites_total), &r->total);
+    for (size_t i = 0; i < r->site_count; i++) {
+        const struct fleet_report_site *s = &r->sites[i];
+        uint64_t site;
+        if (put_watched_frames(NULL, s, path_base_name(r->exe), &o->look, &site, err))
+            return -1;
+        h = hash_estimate(hash_mix(hash_mix(h, site), s->oldest_ns), &s->estimate);
+        h = hash_mix(hash_mix(h, s->allocated_bytes), s->freed_bytes);
+    }
+    head->key = hash_end(hash_labels(hash_string(h, head->service), o));
+    return 0;
+}
+
+uint64_t watched_line_key(const struct store_watched *head, const struct fleet_load_options *o,
+                          const char *text, size_t bytes)
+{
+    const uint64_t h = hash_bytes(hash_mix(12, head->process), text, bytes);
+    return hash_end(hash_labels(hash_string(h, head->service), o));
+}
+
+int watched_put(struct fleet_store *store, const struct fleet_report *r,
+                const struct store_watched *head, const struct fleet_load_options *options,
+                struct error *err)
+{
+    int status = store->engine->put(store, STORE_WATCHED, head, err);
+    const uint64_t report = store->last;
+    for (size_t i = 0; i < options->label_count && !status; i++)
+        status = store->engine->put(store, STORE_WATCHED_LABEL,
+                                    &(struct store_label){report, options->labels[i]}, err);
+    for (size_t i = 0; i < r->site_count && !status; i++) {
+        const struct fleet_report_site *s = &r->sites[i];
+        struct store_watched_site row = {.report = head->key,
+                                         .place = i,
+                                         .estimate = s->estimate,
+                                         .oldest_ns = s->oldest_ns,
+                                         .allocated_bytes = s->allocated_bytes,
+                                         .freed_bytes = s->freed_bytes};
+        status =
+            put_watched_frames(store, s, path_base_name(r->exe), &options->look, &row.site, err);
+        if (!status)
             status = store->engine->put(store, STORE_WATCHED_SITE, &row, err);
     }
     return status;
 }
 
-int watched_put_sites(struct fleet_store *store, const struct watched_line *line,
-                      const struct names_look *look, struct error *err)
+int fleet_report_rows(const struct fleet_report *report, const char *database,
+                      const struct fleet_load_options *options, fleet_rows_fn *rows, void *arg,
+                      struct error *err)
 {
-    return put_sites(store, line, look, err);
-}
-
-int watched_parse(const char *text, size_t bytes, struct watched_line *line, struct error *err)
-{
-    struct json_tokener *t = json_tokener_new_ex(DEPTH_MOST);
-    *line = (struct watched_line){0};
-    if (!t)
-        return error_memory(err);
-    json_object *o = bytes < INT32_MAX ? json_tokener_parse_ex(t, text, (int)bytes) : NULL;
-    json_tokener_free(t);
-    line->document = o;
-    if (!json_object_is_type(o, json_type_object) || !read_head(line, o))
-        return error_set(err, ERROR_FORMAT, "this is no report of 'mallow watch --json'");
-    /* all of it is good before any of it is stored */
-    return line->report ? put_sites(NULL, line, &(struct names_look){0}, err) : 0;
+    struct store_watched head;
+    struct fleet_store *store = clickhouse_apart(database, rows, arg, err);
+    if (!store)
+        return -1;
+    const int status =
+        watched_identify(report, options, &head, err) || store->engine->begin(store, err) ||
+                watched_put(store, report, &head, options, err) || store->engine->commit(store, err)
+            ? -1
+            : 0;
+    fleet_close(store);
+    return status;
 }

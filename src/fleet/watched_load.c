@@ -10,9 +10,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "base/path.h"
 #include "fleet/store.h"
-#include "fleet/hash.h"
 #include "fleet/watched.h"
 #include "trust/file.h"
 
@@ -63,39 +61,16 @@ static int next_line(struct lines *l, const char **text, size_t *bytes, struct e
     }
 }
 
-static uint64_t hash_text(uint64_t h, const char *text)
+/* *there: the store has the report, by its key or by the one that it had in mallow 0.1.0. */
+static int find_report(struct fleet_store *store, uint64_t key, uint64_t earlier, bool *there,
+                       struct error *err)
 {
-    return hash_bytes(h, text, strlen(text));
-}
-
-/* The host, the process and the report that it is about. */
-static void identify(struct store_watched *w, const struct fleet_load_options *o, const char *text,
-                     size_t bytes)
-{
-    w->host = o->host ? o->host : *w->host ? w->host : "";
-    w->service = o->service ? o->service : path_base_name(w->exe);
-    uint64_t h = hash_mix(hash_mix(hash_text(11, w->host), w->start_ns), w->pid);
-    w->process = hash_end(hash_text(h, w->command));
-    h = hash_bytes(hash_mix(12, w->process), text, bytes);
-    h = hash_text(h, w->service);
-    for (size_t i = 0; i < o->label_count; i++) {
-        h = hash_bytes(h, o->labels[i].key, o->labels[i].key_bytes);
-        h = hash_text(h, o->labels[i].value);
-    }
-    w->key = hash_end(h);
-}
-
-static int put(struct fleet_store *store, const struct watched_line *line,
-               const struct fleet_load_options *options, struct error *err)
-{
-    if (store->engine->put(store, STORE_WATCHED, &line->head, err))
-        return -1;
-    const uint64_t report = store->last;
-    for (size_t i = 0; i < options->label_count; i++)
-        if (store->engine->put(store, STORE_WATCHED_LABEL,
-                               &(struct store_label){report, options->labels[i]}, err))
-            return -1;
-    return watched_put_sites(store, line, &options->look, err);
+    struct store_found found = {0};
+    int status = store->engine->find(store, STORE_WATCHED, key, &found, err);
+    if (!status && !found.there)
+        status = store->engine->find(store, STORE_WATCHED, earlier, &found, err);
+    *there = found.there;
+    return status;
 }
 
 /* A line; *open: a transaction is. */
@@ -104,21 +79,24 @@ static int load_line(struct fleet_store *store, const char *text, size_t bytes,
                      unsigned *open, struct error *err)
 {
     struct watched_line line;
-    struct store_found found = {0};
+    struct store_watched head;
+    bool there = false;
     int status = watched_parse(text, bytes, &line, err);
     if (status || !line.report) {
         watched_release(&line);
         return status;
     }
-    identify(&line.head, options, text, bytes);
-    status = store->engine->find(store, STORE_WATCHED, line.head.key, &found, err);
-    if (!status && found.there)
+    status = watched_identify(&line.of, options, &head, err);
+    if (!status)
+        status = find_report(store, head.key, watched_line_key(&head, options, text, bytes), &there,
+                             err);
+    if (!status && there)
         loaded->present_reports++;
-    if (!status && !found.there && !*open)
+    if (!status && !there && !*open)
         status = store->engine->begin(store, err);
-    if (!status && !found.there) {
+    if (!status && !there) {
         ++*open;
-        status = put(store, &line, options, err);
+        status = watched_put(store, &line.of, &head, options, err);
         loaded->added_reports++;
     }
     if (!status && *open >= BATCH) {
@@ -174,25 +152,4 @@ bool fleet_is_watched(const char *path)
         close(fd);
     }
     return first == '{';
-}
-
-int fleet_watched_rows(const char *line, size_t bytes, const char *database,
-                       const struct fleet_load_options *options, fleet_rows_fn *rows, void *arg,
-                       struct error *err)
-{
-    struct watched_line parsed;
-    struct fleet_store *store = clickhouse_apart(database, rows, arg, err);
-    if (!store)
-        return -1;
-    int status = watched_parse(line, bytes, &parsed, err);
-    if (!status && parsed.report) {
-        identify(&parsed.head, options, line, bytes);
-        status = store->engine->begin(store, err) || put(store, &parsed, options, err) ||
-                         store->engine->commit(store, err)
-                     ? -1
-                     : 0;
-    }
-    watched_release(&parsed);
-    fleet_close(store);
-    return status;
 }

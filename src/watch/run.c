@@ -48,6 +48,12 @@ struct watch_run {
     uint32_t processes;
 };
 
+const char *watch_life_name(const struct watch_process *p)
+{
+    static const char *const names[] = {"running", "ended", "exec"};
+    return names[p->life];
+}
+
 const char *watch_kind_name(enum watch_kind kind)
 {
     static const char *const names[] = {"old", "all", "high-water", "frees", "final"};

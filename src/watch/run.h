@@ -131,6 +131,8 @@ void watch_report_free(struct watch_report *r);
 
 /* "old", "all", "high-water", "frees", "final"; "heap-buffer-overflow", ... */
 const char *watch_kind_name(enum watch_kind kind);
+/* "running", "ended" or "exec". */
+const char *watch_life_name(const struct watch_process *p);
 const char *watch_error_name(uint32_t mlw_watch_error_kind);
 
 #endif

@@ -662,6 +662,29 @@ def check_watched(test, found, truth):
                           max(p["oldest_age_ns"] for _, p in parts)])
 
 
+class Sum:
+    """The sum of hash.h."""
+
+    def __init__(self, seed):
+        self.value = seed
+
+    def word(self, word):
+        h = (self.value ^ word) * 0xd6e8feb86659fd93 % 2**64
+        h = (h ^ h >> 32) * 0xd6e8feb86659fd93 % 2**64
+        self.value = h ^ h >> 29
+        return self
+
+    def text(self, data):
+        self.word(len(data))
+        for i in range(0, len(data), 8):
+            self.word(int.from_bytes(data[i:i + 8], "little"))
+        return self
+
+
+def signed(value):
+    return value - 2**64 if value >= 2**63 else value
+
+
 class Watched(Case):
     def watched(self, kind="all", *arguments):
         return json.loads(run("fleet", "report", "--json", "--watched", kind, "--store", self.store, *arguments).stdout)
@@ -689,6 +712,32 @@ class Watched(Case):
         sql = run("fleet", "report", "--watched", "all", "--sql", "-n", "1", "--store", self.store).stdout
         self.assertEqual([r[1] for r in sqlite3.connect(self.store).execute(sql)], [15000])
         self.assertEqual(self.report()["processes"], 0)
+
+    def test_one_report(self):
+        """A report is the same in whatever form it was printed; and it is what a store of mallow 0.1.0 has, by the sum of its line."""
+        path = os.path.join(self.directory, "forms.json")
+        forms = [REPORTS, [dict(reversed(r.items())) for r in REPORTS], [{**r, "new_key": 1} for r in REPORTS]]
+        for n, form in enumerate(forms):
+            write_reports(path, form)
+            loaded = self.load(path)
+            os.unlink(path)
+            self.assertEqual([loaded["added_reports"], loaded["present_reports"]], [0, len(REPORTS)] if n else [len(REPORTS), 0])
+        for change in ({}, {"dropped": 1}, {"kind": "old"}, {"sites": REPORTS[0]["sites"][:1]}, {"process": "exec"}):
+            write_reports(path, [{**REPORTS[0], "host": "other", **change}])
+        self.assertEqual(self.load(path)["added_reports"], 5, "each says something else")
+        os.unlink(path)
+        db = sqlite3.connect(self.store)
+        for report in REPORTS:
+            host, pid, command = report["host"], report["pid"], json.dumps(report["command"], separators=(",", ":"))
+            start = report["realtime_ns"] - report["time_ns"]
+            process = Sum(11).text(host.encode()).word(start).word(pid).text(command.encode()).value
+            key = Sum(12).word(process).text(json.dumps(report).encode()).text(b"api").value
+            changed = db.execute("UPDATE watched SET key = ? WHERE host = ? AND process = ? AND time_ns = ? AND kind = ?",
+                                 (signed(key), host, signed(process), report["realtime_ns"], report["kind"])).rowcount
+            self.assertEqual(changed, 1)
+        db.commit()
+        write_reports(path, REPORTS)
+        self.assertEqual(self.load(path)["present_reports"], len(REPORTS))
 
     def test_real(self):
         """Reports of a real process have the call sites that a recording of it has."""

@@ -4,6 +4,7 @@
 #include "watch/out/push.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,6 +292,63 @@ static int add_rows(void *arg, const char *query, const void *body, size_t bytes
     return buffer_failed(letters) ? error_memory(err) : 0;
 }
 
+/* A store refuses numbers from 2^63 on. */
+static uint64_t bounded(uint64_t v) { return v < INT64_MAX ? v : INT64_MAX - 1; }
+
+static struct fleet_estimate estimate_to_store(const struct estimate *e)
+{
+    const struct estimate_interval i = estimate_bytes_interval(e);
+    return (struct fleet_estimate){.bytes = bounded(estimate_whole(e->bytes)),
+                                   .low = bounded(estimate_whole(i.low)),
+                                   .high = bounded(estimate_whole(i.high)),
+                                   .blocks = bounded(estimate_whole(e->blocks)),
+                                   .samples = e->samples,
+                                   .sampled_bytes = bounded(e->sampled_bytes)};
+}
+
+static bool site_to_store(const struct watch_rows *rows, const struct watch_row *row,
+                          struct fleet_report_site *to)
+{
+    const struct watch_site *s = &row->site;
+    *to = (struct fleet_report_site){.estimate = estimate_to_store(&s->chosen),
+                                     .oldest_ns = s->oldest_ns,
+                                     .allocated_bytes =
+                                         bounded(estimate_whole(s->sums.allocated_bytes)),
+                                     .freed_bytes = bounded(estimate_whole(s->sums.freed_bytes)),
+                                     .call_site = row->first,
+                                     .count = names_shown(rows->names, row->frames, row->count)};
+    to->frames = calloc(to->count + 1, sizeof *to->frames);
+    for (size_t i = 0; to->frames && i < to->count; i++)
+        to->frames[i] = *names_frame(rows->names, row->frames[i]);
+    return to->frames != NULL;
+}
+
+/* The report as a store has it; its sites, their frames and its command are to be freed. */
+static bool report_to_store(const struct watch_report *r, const struct watch_rows *rows,
+                            const char *host, struct fleet_report *to)
+{
+    const struct watch_process *p = r->process;
+    const uint64_t start = p->segment.head.start_realtime_ns;
+    bool good = true;
+    *to = (struct fleet_report){
+        .host = host,
+        .exe = p->stacks.image.exe ? p->stacks.image.exe : "",
+        .kind = watch_kind_name(r->kind),
+        .process_end = r->kind == WATCH_FINAL ? watch_life_name(p) : "",
+        .command = fleet_command(p->stacks.image.command),
+        .pid = (uint64_t)p->pid,
+        .start_ns = start,
+        .time_ns = start + (p->time_ns > p->start_ns ? p->time_ns - p->start_ns : 0),
+        .period = watch_period(p, false),
+        .dropped = watch_dropped(p),
+        .sites_total = rows->count,
+        .total = estimate_to_store(&rows->total),
+        .sites = calloc(rows->count + 1, sizeof *to->sites)};
+    for (size_t i = 0; to->sites && good && i < rows->count; i++)
+        good = site_to_store(rows, &rows->items[i], &to->sites[to->site_count++]);
+    return to->sites && to->command && good;
+}
+
 /* A report, as `fleet load` would insert it. */
 static int push_rows(struct watch_push *push, const struct watch_report *r, struct watch_view *view,
                      struct error *err)
@@ -301,23 +359,27 @@ static int push_rows(struct watch_push *push, const struct watch_report *r, stru
                                          .service = given_label(push, SERVICE_NAME),
                                          .labels = labels};
     struct buffer letters = {0};
-    char *line = NULL;
-    size_t bytes = 0;
+    struct watch_rows rows;
+    struct fleet_report report;
+    char host[HOST_NAME_MAX + 1] = "";
+    if (gethostname(host, sizeof host))
+        *host = 0;
     for (size_t i = 0; i < given->count; i++)
         if (!same_name(given->items[i], SERVICE_NAME) && !same_name(given->items[i], "hostname"))
             (void)fleet_parse_label(given->items[i], &labels[options.label_count++]);
-    FILE *stream = open_memstream(&line, &bytes);
-    int status = stream ? watch_view_json(view, stream, r, err) : error_memory(err);
-    if (stream && fclose(stream) && !status)
-        status = error_memory(err);
-    if (!status) {
-        bytes -= bytes && line[bytes - 1] == '\n';
-        status = fleet_watched_rows(line, bytes, push->database, &options, add_rows, &letters, err);
-    }
+    if (watch_view_rows(view, r, &rows, err))
+        return -1;
+    int status = report_to_store(r, &rows, host, &report)
+                     ? fleet_report_rows(&report, push->database, &options, add_rows, &letters, err)
+                     : error_memory(err);
     if (!status && letters.size_bytes)
         sender_give(push->sender, &letters);
+    for (size_t i = 0; i < report.site_count; i++)
+        free(report.sites[i].frames);
+    free(report.sites);
+    free((char *)(uintptr_t)report.command);
+    watch_rows_free(&rows);
     buffer_release(&letters);
-    free(line);
     return status;
 }
 

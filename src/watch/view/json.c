@@ -117,8 +117,7 @@ static void write_age(struct json *j, const struct watch_report *r)
 
 static void write_end(struct json *j, const struct watch_process *p)
 {
-    static const char *const how[] = {"running", "ended", "exec"};
-    json_text(j, "process", how[p->life]);
+    json_text(j, "process", watch_life_name(p));
     if (p->wait_status >= 0 && WIFSIGNALED(p->wait_status))
         json_number(j, "signal", (uint64_t)WTERMSIG(p->wait_status));
     else if (p->wait_status >= 0)
