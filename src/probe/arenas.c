@@ -367,7 +367,10 @@ static void apply(struct arenas *a, struct arenas_process *p, const struct arena
     uint64_t first = (uint64_t)e->argument[0], second = (uint64_t)e->argument[1];
     switch (e->probe) {
     case ARENAS_SBRK_MORE:
-        p->sbrk_bytes += e->argument[1];
+        /* glibc's probe comes before it is known if the break moved. Memory that is mapped in its
+         * place is not sbrk's. */
+        if (first)
+            p->sbrk_bytes += e->argument[1];
         if (!has_main(p)) /* no static probe says more about a program with one thread */
             enter_main(a, p, e->tid);
         break;

@@ -71,6 +71,7 @@ run_notes:
         probe arena_retry, "8@$77 8@%r8"
         probe sbrk_more, "8@%rax 8@8+places(%rip)"
         probe sbrk_less, "8@%rax 8@places+16(%rip)"
+        probe sbrk_more, "8@$0 8@$1048576"
         mov $0x12345, %ebx
         probe malloc_retry, "2@%bx"
         probe realloc_retry, "1@%bl 8@%r8"
