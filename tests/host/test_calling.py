@@ -2,6 +2,7 @@
 under `record`, `watch`, `watch --guard all` and the library of `probe arenas`, preloaded."""
 import os
 import re
+import signal
 import subprocess
 import unittest.mock
 
@@ -81,7 +82,8 @@ class Locked(Attached):
 
 class Processor(Attached):
     """The registers of floating point keep what a program has in them; string instructions go as they went."""
-    TOOLS = [["record"], ["watch", "--period", "100"], ["watch", "--guard", "all", "--period", "100"], ["arenas"]]
+    TOOLS = [["record"], ["record", "--stacks", "caller"], ["watch", "--period", "100"],
+             ["watch", "--guard", "all", "--period", "100"], ["arenas"]]
 
     def test_floating_point(self):
         self.as_alone([victim("calling"), "floats"], self.TOOLS)
@@ -89,6 +91,8 @@ class Processor(Attached):
     def test_backwards(self):
         """Before, `watch` ended with 139: libc's memset went backwards. MALLOC_PERTURB_ lets glibc's clear blocks."""
         os.environ["MALLOC_PERTURB_"] = "0"
+        if run([victim("calling"), "backwards"]).status == 128 + signal.SIGABRT:
+            self.skipTest("SKIPPED: this C library's own calloc does not work with the direction flag set")
         self.as_alone([victim("calling"), "backwards"], self.TOOLS)
         self.as_alone_attached([victim("calling"), "backwards", "0"])
 

@@ -406,26 +406,38 @@ uint32_t unwind_stack(struct unwind_thread *t, uint64_t sp, uint64_t bp, void *c
     return UW_LIKELY(e != 0) ? e->node : other_ways(t, sp, bp, ctx);
 }
 
-uint32_t unwind_caller(struct unwind_thread *t, uint64_t sp, void *ctx)
+UW_INLINE unsigned caller_place(uint64_t pc) { return (unsigned)(pc * 0x9e3779b97f4a7c15 >> 58); }
+
+/* The node of that return address, when it is not the one that stands in its place. */
+static ARCH_ALIGNS_STACK uint32_t caller_slow(struct unwind_thread *t, uint64_t pc, void *ctx)
 {
-    uint64_t pc = *(const uint64_t *)sp;
-    uint32_t generation = __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE);
-    unsigned i = (unsigned)(pc * 0x9e3779b97f4a7c15 >> 58);
-    if (UW_LIKELY(t->caller[i].pc == pc && t->caller[i].generation == generation))
-        return t->caller[i].node;
+    const uint32_t generation = __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE);
     if (__atomic_load_n(&no_memory_yet, __ATOMIC_ACQUIRE) || pc >= ARCH_ADDRESS_END)
         return 0;
+    const bool back = arch_forwards();
     const struct uw_found found = uw_rules_get(pc - 1, &t->memo, ctx);
     const uint32_t module = found.record ? found.module : 0;
     const uint64_t key = uw_key(pc, module, 0);
     struct uw_named name = {key, uw_hash(UW_HASH_END, key), 0, module, 0};
-    uint32_t node = uw_trie_name(&name, 1, false, ctx);
+    const uint32_t node = uw_trie_name(&name, 1, false, ctx);
     if (node) {
+        const unsigned i = caller_place(pc);
         t->caller[i].pc = pc;
         t->caller[i].node = node;
         t->caller[i].generation = generation;
     }
+    arch_backwards(back);
     return node;
+}
+
+uint32_t unwind_caller(struct unwind_thread *t, uint64_t sp, void *ctx)
+{
+    const uint64_t pc = *(const uint64_t *)sp;
+    const unsigned i = caller_place(pc);
+    if (UW_LIKELY(t->caller[i].pc == pc &&
+                  t->caller[i].generation == __atomic_load_n(&uw_generation, __ATOMIC_ACQUIRE)))
+        return t->caller[i].node;
+    return caller_slow(t, pc, ctx);
 }
 
 void unwind_unmapped(uint64_t start, uint64_t end, void *ctx)
