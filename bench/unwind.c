@@ -9,12 +9,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "../tests/victims/apart.h"
 #include "../tests/unwind/host.h"
 
 #define LIVE       2000
 #define ROUNDS     15
 #define OPERATIONS 50000
-#define NOINLINE   __attribute__((noinline, noclone))
 
 extern uint64_t uw_bench_slow; /* walks: calls that the whole-stack cache did not answer */
 extern int uw_bench_mode;      /* 0 all, 1 without the whole-stack cache, 2 without any */
@@ -33,10 +33,9 @@ uint64_t bench_stack(uint64_t sp, uint64_t bp);
 void bench_probe(void);
 uint64_t (*volatile bench_hook)(uint64_t sp, uint64_t bp);
 static struct unwind_thread *state;
-static volatile uint64_t ids, frames_total, calls_total;
 
-NOINLINE uint64_t bench_nothing(uint64_t sp, uint64_t bp) { return sp ^ bp; }
-NOINLINE uint64_t bench_stack(uint64_t sp, uint64_t bp) { return unwind_stack(state, sp, bp, 0); }
+APART uint64_t bench_nothing(uint64_t sp, uint64_t bp) { return sp ^ bp; }
+APART uint64_t bench_stack(uint64_t sp, uint64_t bp) { return unwind_stack(state, sp, bp, 0); }
 
 __asm__(".text\n"
         ".globl bench_probe\n"
@@ -54,7 +53,7 @@ __asm__(".text\n"
         ".cfi_endproc\n");
 
 #define LEAF(n)                                                                                    \
-    NOINLINE static void *leaf##n(size_t bytes)                                                    \
+    APART static void *leaf##n(size_t bytes)                                                       \
     {                                                                                              \
         bench_probe();                                                                             \
         char *p = malloc(bytes + n);                                                               \
@@ -73,7 +72,7 @@ LEAF(7)
 /* clang-format on */
 
 static volatile unsigned sink;
-NOINLINE static void *go(unsigned depth, unsigned site, size_t bytes)
+APART static void *go(unsigned depth, unsigned site, size_t bytes)
 {
     void *p;
     if (depth == 0) {

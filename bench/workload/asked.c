@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define NOINLINE __attribute__((noinline, noclone))
+#include "../../tests/victims/apart.h"
+
 enum { LIVE = 2000 };
 
 static double now(void)
@@ -30,7 +31,7 @@ static uint64_t next(void)
 
 /* The empty statements keep each call a call: no tail calls, no merging of the leaves. */
 #define LEAF(n)                                                                                    \
-    NOINLINE static void *leaf##n(size_t size)                                                     \
+    APART static void *leaf##n(size_t size)                                                        \
     {                                                                                              \
         void *p = malloc(size);                                                                    \
         __asm__ volatile("nop" : "+r"(p) : "i"(n));                                                \
@@ -47,14 +48,14 @@ LEAF(7)
 
 static void *(*const leaves[8])(size_t) = {leaf0, leaf1, leaf2, leaf3, leaf4, leaf5, leaf6, leaf7};
 
-NOINLINE static void *down(unsigned depth, unsigned leaf, size_t size)
+APART static void *down(unsigned depth, unsigned leaf, size_t size)
 {
     void *p = depth ? down(depth - 1, leaf, size) : leaves[leaf](size);
     __asm__ volatile("" : "+r"(p));
     return p;
 }
 
-NOINLINE static void pairs(uint64_t n)
+APART static void pairs(uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         void *p = malloc(100);
@@ -65,7 +66,7 @@ NOINLINE static void pairs(uint64_t n)
 
 static void *block[LIVE];
 
-NOINLINE static void churn(uint64_t n)
+APART static void churn(uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t x = next();

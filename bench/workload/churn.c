@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NOINLINE __attribute__((noinline, noclone))
+#include "../../tests/victims/apart.h"
 
 static uint64_t random_state = 88172645463325252u;
 static inline uint64_t next(void)
@@ -18,7 +18,7 @@ static inline uint64_t next(void)
 
 /* The empty statements keep each call a call: no tail calls, no merging of the leaves. */
 #define LEAF(n)                                                                                    \
-    NOINLINE static void *leaf##n(size_t size)                                                     \
+    APART static void *leaf##n(size_t size)                                                        \
     {                                                                                              \
         void *p = malloc(size);                                                                    \
         __asm__ volatile("nop" : "+r"(p) : "i"(n));                                                \
@@ -35,7 +35,7 @@ LEAF(7)
 
 static void *(*const leaves[8])(size_t) = {leaf0, leaf1, leaf2, leaf3, leaf4, leaf5, leaf6, leaf7};
 
-NOINLINE static void *down(unsigned depth, unsigned leaf, size_t size)
+APART static void *down(unsigned depth, unsigned leaf, size_t size)
 {
     void *p = depth ? down(depth - 1, leaf, size) : leaves[leaf](size);
     __asm__ volatile("" : "+r"(p));

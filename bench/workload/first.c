@@ -7,13 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOINLINE  __attribute__((noinline, noclone))
+#include "../../tests/victims/apart.h"
+
 #define LEVELS    12
 #define FUNCTIONS "2560"
 
 static volatile unsigned sink;
 
-NOINLINE static void *down(unsigned level, uint32_t path)
+APART static void *down(unsigned level, uint32_t path)
 {
     void *p;
     if (!level)

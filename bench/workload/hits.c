@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../tests/victims/apart.h"
+
 static void *volatile sink;
 static char *pages;
 
@@ -18,7 +20,7 @@ static double now(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static __attribute__((noipa)) double run(int what, long n)
+static APART double run(int what, long n)
 {
     double start = now();
     for (long i = 0; i < n; i++) {
@@ -32,7 +34,7 @@ static __attribute__((noipa)) double run(int what, long n)
     return now() - start;
 }
 
-static __attribute__((noipa)) double deep(int what, long n, int depth)
+static APART double deep(int what, long n, int depth)
 {
     volatile char room[32];
     room[depth & 31] = 1;

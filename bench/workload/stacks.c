@@ -4,9 +4,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#define NOINLINE __attribute__((noinline, noclone))
-#define LIVE     4096u
-#define DIGITS   5u
+#include "../../tests/victims/apart.h"
+
+#define LIVE   4096u
+#define DIGITS 5u
 
 static void *live[LIVE];
 static uint64_t random_state = 88172645463325252u;
@@ -19,7 +20,7 @@ static inline uint64_t next(void)
     return random_state;
 }
 
-NOINLINE static void replace(void)
+APART static void replace(void)
 {
     const uint64_t r = next();
     void **at = &live[r % LIVE];
@@ -32,7 +33,7 @@ static void down(uint64_t stack, unsigned digits);
 
 /* The empty statements keep each call a call: no tail calls, no merging. */
 #define DIGIT(n)                                                                                   \
-    NOINLINE static void digit##n(uint64_t stack, unsigned digits)                                 \
+    APART static void digit##n(uint64_t stack, unsigned digits)                                    \
     {                                                                                              \
         down(stack, digits);                                                                       \
         __asm__ volatile("nop" : : "i"(n));                                                        \
@@ -48,7 +49,7 @@ DIGIT(7)
 DIGIT(8)
 DIGIT(9)
 
-NOINLINE static void down(uint64_t stack, unsigned digits)
+APART static void down(uint64_t stack, unsigned digits)
 {
     static void (*const to[10])(uint64_t, unsigned) = {digit0, digit1, digit2, digit3, digit4,
                                                        digit5, digit6, digit7, digit8, digit9};

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOINLINE __attribute__((noinline, noclone))
+#include "../victims/apart.h"
 
 static void *volatile table[64];
 
 #ifdef FIXED
 /* Moves what comes behind it, in the file and in memory. */
-NOINLINE static size_t padding(size_t n)
+APART static size_t padding(size_t n)
 {
     volatile size_t sum = 0;
     for (size_t i = 0; i < n; i++)
@@ -20,19 +20,19 @@ NOINLINE static size_t padding(size_t n)
 }
 #endif
 
-NOINLINE static char *copy(const char *text)
+APART static char *copy(const char *text)
 {
     char *p = malloc(strlen(text) + 1);
     return p ? strcpy(p, text) : NULL;
 }
 
-NOINLINE static void keep_some(void)
+APART static void keep_some(void)
 {
     for (size_t i = 0; i < 64; i++)
         table[i] = malloc(1000);
 }
 
-NOINLINE static size_t parse(int line)
+APART static size_t parse(int line)
 {
     char *key = copy("a key of the table");
     char *value = copy("the value that belongs to it");

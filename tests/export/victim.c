@@ -10,24 +10,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
 #include "mallow.h"
-
-#define NOINLINE __attribute__((noinline, noclone))
 
 static void *volatile keep[4096];
 static volatile size_t kept;
 
 static inline __attribute__((always_inline)) void *inlined_leaf(size_t n) { return malloc(n); }
 
-NOINLINE static void leak(size_t n) { keep[kept++] = inlined_leaf(n); }
+APART static void leak(size_t n) { keep[kept++] = inlined_leaf(n); }
 
-NOINLINE static void momentary(size_t n)
+APART static void momentary(size_t n)
 {
     char *volatile p = malloc(n);
     free(p);
 }
 
-NOINLINE static void grow(void)
+APART static void grow(void)
 {
     char *p = NULL;
     for (size_t n = 16; n <= 65536; n *= 2) {
@@ -37,7 +36,7 @@ NOINLINE static void grow(void)
     keep[kept++] = realloc(p, 100);
 }
 
-NOINLINE static void recurse(int depth)
+APART static void recurse(int depth)
 {
     if (depth)
         recurse(depth - 1);
@@ -49,7 +48,7 @@ NOINLINE static void recurse(int depth)
 /* Three hundred functions that call one: more names on one level than there is room for at first.
  */
 #define CALLER(n)                                                                                  \
-    NOINLINE static void caller_##n(void)                                                          \
+    APART static void caller_##n(void)                                                             \
     {                                                                                              \
         leak(n);                                                                                   \
         __asm__ volatile("");                                                                      \

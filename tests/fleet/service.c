@@ -4,18 +4,18 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define NOINLINE __attribute__((noinline, noclone))
+#include "../victims/apart.h"
 
 static void *volatile keep[4096];
 static size_t kept;
 
 #ifdef LEAK
-NOINLINE static void *added_by_the_new_build(size_t n) { return calloc(1, n); }
+APART static void *added_by_the_new_build(size_t n) { return calloc(1, n); }
 
 #endif
-NOINLINE static void serve(size_t n) { keep[kept++ % 4096] = malloc(n); }
+APART static void serve(size_t n) { keep[kept++ % 4096] = malloc(n); }
 
-NOINLINE static void cache(size_t n)
+APART static void cache(size_t n)
 {
     keep[kept++ % 4096] = malloc(n);
 #ifdef LEAK
@@ -25,7 +25,7 @@ NOINLINE static void cache(size_t n)
 #endif
 }
 
-NOINLINE static void descend(size_t depth)
+APART static void descend(size_t depth)
 {
     keep[kept++ % 4096] = malloc(50);
     if (depth)

@@ -18,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
+
 enum {
     BEFORE = 100,
     KEPT = 1000,
@@ -29,7 +31,6 @@ enum {
     EACH = 250,
     IN_CHILD = 200, /* of which it frees a quarter, and half as many of its parent's */
 };
-#define APART    __attribute__((noipa)) /* nor is one of them another */
 #define STAYS(p) __asm__ volatile("" : "+r"(p) : : "memory")
 
 static APART void *make_before(void)

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
+
 enum {
     PAGE = 4096,
     TOUCHED = 600,
@@ -21,7 +23,6 @@ enum {
     MAPPED = 50,
     COPIED = 70
 };
-#define APART __attribute__((noipa)) /* nor is one of them another */
 
 /* So that a function does not jump to malloc, but calls it. */
 #define STAYS(p) __asm__ volatile("" : : "r"(p) : "memory")

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
+
 enum { PAGE = 4096, PAGES = 1000, ROUNDS = 250, PAIRS = 150000, LEAVES = 70000, DEPTH = 17 };
 
 #define STAYS(p) __asm__ volatile("" : : "r"(p) : "memory")
@@ -54,7 +56,7 @@ static void call(void)
 static int leaves;
 
 /* Goes to the left and to the right, and each leaf of the tree is another way to malloc. */
-static __attribute__((noipa)) void branch(int depth)
+static APART void branch(int depth)
 {
     if (leaves == LEAVES)
         return;

@@ -6,8 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
+
 #define FUNCTION(n)                                                                                \
-    __attribute__((noipa, aligned(4096))) static void make_##n(void)                               \
+    __attribute__((aligned(4096))) APART static void make_##n(void)                                \
     {                                                                                              \
         void *p = malloc(100);                                                                     \
         __asm__ volatile("" : : "r"(p) : "memory");                                                \

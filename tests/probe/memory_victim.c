@@ -22,8 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
+
 enum { PAGE = 4096, FILES = 300, LARGE_MB = 96, MAJOR = 64, FLOOD = 50000 };
-#define APART __attribute__((noipa)) /* nor is one of them another */
 
 static volatile char sink;
 

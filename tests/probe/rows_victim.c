@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
+
 enum { PAGE = 4096, MAPS = 2000, SETS = 50, CHILDREN = 100, FILES = 300, PAGES = 64 };
 
 static void maps(void)
@@ -57,7 +59,7 @@ static void files(void)
     nanosleep(&pause, NULL);
 }
 
-static __attribute__((noipa)) void touch_two(volatile char *p, int n)
+static APART void touch_two(volatile char *p, int n)
 {
     for (int i = 0; i < n; i++, p += 2 * PAGE)
         p[0] = 1, p[PAGE] = 2;

@@ -18,10 +18,11 @@ int main(int argc, char **argv)
     table_of_program[100] = SECOND(1000);
     if (argc > 1 && write(1, "\n", 1) != 1)
         return 1;
-    for (int i = 0; argc > 1; i = (i + 1) % 100) {
+    if (argc <= 1)
+        return 0;
+    for (int i = 0;; i = (i + 1) % 100) {
         free(table_of_program[i]);
         table_of_program[i] = FIRST(1000);
         usleep(1000);
     }
-    return 0;
 }

@@ -16,6 +16,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
+
 #define MB   ((size_t)1 << 20)
 #define PAGE ((size_t)4096)
 #define OWN  (MAP_PRIVATE | MAP_ANONYMOUS)
@@ -135,7 +137,7 @@ static void shared(void) { touch(map(40 * MB, MAP_SHARED | MAP_ANONYMOUS, -1), 3
 
 /* ---- stacks ---- */
 
-__attribute__((noinline, noclone)) static void deep(void)
+static APART void deep(void)
 {
     volatile char bytes[5 * MB];
     for (size_t i = 0; i < sizeof bytes; i += PAGE)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
 #include "mallow.h"
 
 enum { LEVELS = 11, BLOCK = 48, SHORT = 500, TOUCHED = 24 << 20 };
@@ -19,7 +20,7 @@ void *kept[1 << LEVELS];
 static int count;
 void *volatile last;
 
-static __attribute__((noipa)) void branch(int depth)
+static APART void branch(int depth)
 {
     if (depth == LEVELS) {
         kept[count++] = malloc(BLOCK);
@@ -31,7 +32,7 @@ static __attribute__((noipa)) void branch(int depth)
     __asm__ volatile("");
 }
 
-static __attribute__((noipa)) void hold(void)
+static APART void hold(void)
 {
     char byte, pid[16];
     last = malloc(TOUCHED);
@@ -44,7 +45,7 @@ static __attribute__((noipa)) void hold(void)
     free(last);
 }
 
-static __attribute__((noipa)) void temporary(void)
+static APART void temporary(void)
 {
     for (int i = 0; i < SHORT; i++) {
         last = malloc(16);

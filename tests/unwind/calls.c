@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../victims/apart.h"
 #include "calls.h"
 #include "host.h"
-
-#define NOINLINE __attribute__((noinline, noclone))
 
 static _Thread_local uint64_t seed;
 static unsigned rnd(unsigned n)
@@ -23,13 +22,13 @@ static _Thread_local volatile unsigned long sink;
 static void step(int depth);
 typedef void (*path_fn)(int);
 
-NOINLINE static void plain(int depth)
+APART static void plain(int depth)
 {
     step(depth - 1);
     sink++;
 }
 
-NOINLINE static void locals(int depth)
+APART static void locals(int depth)
 {
     volatile char buf[200];
     buf[depth & 127] = 1;
@@ -37,7 +36,7 @@ NOINLINE static void locals(int depth)
     sink += (unsigned long)buf[3];
 }
 
-NOINLINE static void with_alloca(int depth)
+APART static void with_alloca(int depth)
 {
     size_t n = 16 + rnd(600);
     char *p = alloca(n);
@@ -46,7 +45,7 @@ NOINLINE static void with_alloca(int depth)
     sink += (unsigned long)p[n / 2];
 }
 
-NOINLINE static void realigned(int depth)
+APART static void realigned(int depth)
 {
     __attribute__((aligned(64))) volatile char buf[128];
     buf[depth & 127] = 1;
@@ -54,7 +53,7 @@ NOINLINE static void realigned(int depth)
     sink += (unsigned long)buf[5] + ((unsigned long)buf & 63);
 }
 
-NOINLINE static void realigned_alloca(int depth)
+APART static void realigned_alloca(int depth)
 {
     __attribute__((aligned(128))) volatile char buf[128];
     size_t n = 16 + rnd(300);
@@ -65,13 +64,13 @@ NOINLINE static void realigned_alloca(int depth)
     sink += (unsigned long)buf[1] + (unsigned long)p[n - 1];
 }
 
-NOINLINE static void tail(int depth)
+APART static void tail(int depth)
 {
     sink++;
     step(depth - 1); /* becomes a jump */
 }
 
-NOINLINE static void saves_all(int depth)
+APART static void saves_all(int depth)
 {
     unsigned long a = sink, b = a * 3, c = b ^ 7, d = c + a, e = d * b, f = e - c;
     step(depth - 1);
@@ -80,14 +79,14 @@ NOINLINE static void saves_all(int depth)
     sink += a ^ b ^ c ^ d ^ e ^ f;
 }
 
-NOINLINE static void many(int depth, long a, long b, long c, long d, long e, long f, long g, long h)
+APART static void many(int depth, long a, long b, long c, long d, long e, long f, long g, long h)
 {
     sink += (unsigned long)(a + b + c + d + e + f + g + h);
     step(depth - 1);
     sink += (unsigned long)(g * h);
 }
 
-NOINLINE static void arguments(int depth)
+APART static void arguments(int depth)
 {
     many(depth, 1, 2, 3, 4, 5, 6, 7, 8);
     sink++;
@@ -104,7 +103,7 @@ static int compare(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-NOINLINE static void through_qsort(int depth)
+APART static void through_qsort(int depth)
 {
     int v[5] = {5, 3, 1, 2, 4};
     callback_depth = depth;
@@ -114,7 +113,7 @@ NOINLINE static void through_qsort(int depth)
 
 static _Thread_local jmp_buf back;
 static _Thread_local volatile int armed;
-NOINLINE static void jumps(int depth)
+APART static void jumps(int depth)
 {
     if (armed) {
         plain(depth);
@@ -130,7 +129,7 @@ NOINLINE static void jumps(int depth)
     step(depth / 2);
 }
 
-NOINLINE static void long_frame(int depth)
+APART static void long_frame(int depth)
 {
     volatile char buf[40000];
     buf[depth] = 1;
@@ -160,7 +159,7 @@ __asm__(".text\n"
         "ret\n"
         ".cfi_endproc\n");
 
-NOINLINE static void step(int depth)
+APART static void step(int depth)
 {
     if (depth <= 0) {
         switch (rnd(4)) {

@@ -14,11 +14,10 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
 #include "calls.h"
 #include "format/row.h"
 #include "host.h"
-
-#define NOINLINE __attribute__((noinline, noclone))
 
 static int failures;
 static volatile unsigned long sink;
@@ -63,7 +62,7 @@ static void on_fault(int number)
     handled++;
     siglongjmp(out_of_fault, 1);
 }
-NOINLINE static int divide(int by) { return 7 / by; }
+APART static int divide(int by) { return 7 / by; }
 
 static void signals(int flags)
 {
@@ -97,7 +96,7 @@ static void on_timer(int number)
     probe();
     probe_may_be_cut = known;
 }
-NOINLINE static unsigned long busy(unsigned n)
+APART static unsigned long busy(unsigned n)
 {
     char a[64], b[64];
     unsigned long sum = 0;
@@ -161,7 +160,7 @@ static void coroutines(void)
 
 /* ---- deep stacks ---- */
 
-NOINLINE static unsigned long deep(int n)
+APART static unsigned long deep(int n)
 {
     unsigned long r;
     if (n == 0) {
@@ -282,7 +281,7 @@ __asm__(".text\n"
         ".cfi_endproc\n"
         ".size without_frame_pointer,.-without_frame_pointer\n");
 
-NOINLINE static void probe_once(void)
+APART static void probe_once(void)
 {
     probe();
     sink++;
@@ -296,7 +295,7 @@ static uint32_t frames_with(uint32_t id, unsigned flag)
     return n;
 }
 
-NOINLINE static void through_framed(void)
+APART static void through_framed(void)
 {
     framed_no_tables(probe_once);
     sink++;
@@ -351,7 +350,7 @@ static const unsigned char unknown[] = {0x48, 0x83, 0xec, 0x18, 0xff, 0xd7,
                                         0x48, 0x83, 0xc4, 0x18, 0xc3};
 typedef void (*generated)(void (*)(void));
 static generated inner_code;
-NOINLINE static void call_inner(void)
+APART static void call_inner(void)
 {
     inner_code(probe_once);
     sink++;

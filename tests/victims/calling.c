@@ -15,8 +15,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "apart.h"
+
 /* No vector registers: the compiler, too, would count on an aligned stack. */
-#define PLAIN __attribute__((target("general-regs-only"), noinline, noclone))
+#define PLAIN __attribute__((target("general-regs-only"))) APART
 
 enum { PAGE = 4096, ROOM = 1 << 20 };
 

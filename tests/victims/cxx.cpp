@@ -9,7 +9,8 @@
 #include <thread>
 #include <vector>
 
-#define NOINLINE __attribute__((noinline, noclone))
+#include "apart.h"
+
 
 static void *volatile keep[1000];
 
@@ -19,7 +20,7 @@ struct alignas(64) Wide {
 
 // 20 x new, 20 x new[], 20 nothrow of each, 20 aligned of each, each released by the delete that
 // belongs to it (sized where there is one): 120 blocks. Then 3 leaks of 4000 B.
-NOINLINE static void operators()
+APART static void operators()
 {
     const std::nothrow_t &quiet = std::nothrow;
     for (int i = 0; i < 20; i++) {
@@ -56,7 +57,7 @@ struct Owner {
     ~Owner() { free(p); }
 };
 
-NOINLINE static int down(int n)
+APART static int down(int n)
 {
     Owner o(500);
     keep[1] = o.p;
@@ -66,7 +67,7 @@ NOINLINE static int down(int n)
 }
 
 // 100 throws from 30 frames deep, each frame owning a block of 500 B that unwinding frees.
-NOINLINE static void exceptions()
+APART static void exceptions()
 {
     int caught = 0;
     for (int i = 0; i < 100; i++) {
@@ -92,7 +93,7 @@ static thread_local AtThreadEnd at_thread_end;
 
 // 20 threads, each with a thread_local whose destructor makes 5 blocks of 700 B; one of 701 B each
 // lives until then.
-NOINLINE static void tls()
+APART static void tls()
 {
     for (int i = 0; i < 20; i++)
         std::thread([] { at_thread_end.p = static_cast<char *>(malloc(701)); }).join();
@@ -100,7 +101,7 @@ NOINLINE static void tls()
 
 // new that cannot be had: bad_alloc, and the new-handler is asked.
 static int asked;
-NOINLINE static void refused()
+APART static void refused()
 {
     std::set_new_handler([] {
         if (++asked == 3)

@@ -9,10 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apart.h"
+
 static char *volatile block;
 static volatile int *volatile nowhere = (volatile int *)8;
 
-__attribute__((noinline, noclone)) static char *spoiled(size_t size, long offset)
+static APART char *spoiled(size_t size, long offset)
 {
     char *p = malloc(size);
     memset(p, 1, size);

@@ -5,9 +5,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define MB       ((size_t)1 << 20)
-#define NOINLINE __attribute__((noinline, noclone))
-#define MEMORY   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1
+#include "apart.h"
+
+#define MB     ((size_t)1 << 20)
+#define MEMORY PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1
 
 static int raw;
 
@@ -30,21 +31,21 @@ static void unmap(void *p, size_t bytes)
         munmap(p, bytes);
 }
 
-NOINLINE static void *make_pool(void)
+APART static void *make_pool(void)
 {
     char *p = map(64 * MB);
     memset(p, 1, MB);
     return p;
 }
 
-NOINLINE static void *make_buffer(void)
+APART static void *make_buffer(void)
 {
     char *p = map(10000); /* three pages */
     *p = 1;
     return p;
 }
 
-NOINLINE static void *enlarge(void *p)
+APART static void *enlarge(void *p)
 {
     char *q = remap(p, 10000, 2 * MB);
     *q = 1;

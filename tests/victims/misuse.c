@@ -9,36 +9,37 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NOINLINE __attribute__((noinline, noclone))
-#define STAY     __asm__ volatile("" ::: "memory") /* no tail call */
+#include "apart.h"
+
+#define STAY __asm__ volatile("" ::: "memory") /* no tail call */
 
 static size_t size = 100;
 static volatile int *volatile nowhere = (volatile int *)8;
 
-NOINLINE static char *made(void)
+APART static char *made(void)
 {
     char *p = malloc(size);
     memset(p, 1, size);
     STAY;
     return p;
 }
-NOINLINE static void gave_back(void *p)
+APART static void gave_back(void *p)
 {
     free(p);
     STAY;
 }
-NOINLINE static void broke_write(char *p, long at)
+APART static void broke_write(char *p, long at)
 {
     *(volatile char *)(p + at) = 7;
     STAY;
 }
-NOINLINE static char broke_read(const char *p, long at)
+APART static char broke_read(const char *p, long at)
 {
     char c = *(const volatile char *)(p + at);
     STAY;
     return c;
 }
-NOINLINE static void broke_free(void *p)
+APART static void broke_free(void *p)
 {
     free(p);
     __asm__ volatile("nop" ::: "memory"); /* not the same function as the one above */
@@ -103,7 +104,7 @@ static void *freeing_thread(void *p)
 }
 
 /* false: no such kind */
-NOINLINE static int misuse(const char *kind)
+APART static int misuse(const char *kind)
 {
     char *p = made();
     if (!strcmp(kind, "none")) {

@@ -11,7 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
-#define NOINLINE __attribute__((noinline, noclone))
+#include "apart.h"
+
 
 void *volatile keep[16];
 
@@ -29,7 +30,7 @@ struct Task {
 namespace app
 {
 
-NOINLINE void grow_vector(int n)
+APART void grow_vector(int n)
 {
     auto *v = new std::vector<long>;
     for (int i = 0; i < n; i++)
@@ -37,7 +38,7 @@ NOINLINE void grow_vector(int n)
     keep[0] = v;
 }
 
-NOINLINE void grow_string(int n)
+APART void grow_string(int n)
 {
     auto *s = new std::string;
     for (int i = 0; i < n; i++)
@@ -45,7 +46,7 @@ NOINLINE void grow_string(int n)
     keep[1] = s;
 }
 
-NOINLINE void fill_map(int n)
+APART void fill_map(int n)
 {
     auto *m = new std::map<int, std::vector<std::string>>;
     for (int i = 0; i < n; i++)
@@ -53,7 +54,7 @@ NOINLINE void fill_map(int n)
     keep[2] = m;
 }
 
-NOINLINE void fill_table(int n)
+APART void fill_table(int n)
 {
     auto *m = new std::unordered_map<int, long>;
     for (int i = 0; i < n; i++)
@@ -61,16 +62,16 @@ NOINLINE void fill_table(int n)
     keep[3] = m;
 }
 
-NOINLINE void call(const std::function<void(size_t)> &f) { f(70000); }
+APART void call(const std::function<void(size_t)> &f) { f(70000); }
 
-template <class T> NOINLINE void share(const T &value)
+template <class T> APART void share(const T &value)
 {
     auto *p = new std::shared_ptr<T>;
     *p = std::make_shared<T>(value); // SITE shared
     keep[4] = p;
 }
 
-NOINLINE Task coroutine(int n)
+APART Task coroutine(int n)
 {
     std::vector<char> before(n); // SITE before
     co_await std::suspend_always{};

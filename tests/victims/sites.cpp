@@ -6,7 +6,8 @@
 #include <thread>
 #include <vector>
 
-#define NOINLINE __attribute__((noinline, noclone))
+#include "apart.h"
+
 #define INLINE   inline __attribute__((always_inline))
 
 void *volatile keep[100000];
@@ -25,7 +26,7 @@ static INLINE void *middle(size_t n)
     return innermost(n + 1); // SITE middle
 }
 
-NOINLINE void leak_inlined()
+APART void leak_inlined()
 {
     for (int i = 0; i < 7; i++)
         keep[kept++] = middle(1110); // SITE leak_inlined
@@ -33,7 +34,7 @@ NOINLINE void leak_inlined()
 
 template <class T> struct Box {
     T *value;
-    NOINLINE void fill(int n)
+    APART void fill(int n)
     {
         value = static_cast<T *>(calloc(static_cast<size_t>(n), sizeof(T))); // SITE fill
         keep[kept++] = value;
@@ -44,7 +45,7 @@ struct Item {
     char bytes[48];
 };
 
-NOINLINE void leak_template()
+APART void leak_template()
 {
     for (int i = 0; i < 3; i++) {
         Box<Item> b;
@@ -52,14 +53,14 @@ NOINLINE void leak_template()
     }
 }
 
-NOINLINE Item *make_item()
+APART Item *make_item()
 {
     Item *p = new Item; // SITE make_item
     memset(p->bytes, 0, sizeof p->bytes);
     return p;
 }
 
-NOINLINE void leak_new()
+APART void leak_new()
 {
     for (int i = 0; i < 5; i++)
         keep[kept++] = make_item(); // SITE leak_new
@@ -67,32 +68,32 @@ NOINLINE void leak_new()
 
 } // namespace store
 
-NOINLINE static void one_path(size_t n)
+APART static void one_path(size_t n)
 {
     keep[kept++] = malloc(n); // SITE one_path
 }
 
-NOINLINE static void caller_one()
+APART static void caller_one()
 {
     one_path(100); // SITE caller_one
     asm volatile("");
 }
 
-NOINLINE static void caller_two()
+APART static void caller_two()
 {
     one_path(200); // SITE caller_two
     asm volatile("");
 }
 
 // Not leaked: freed before the end, but live at the peak.
-NOINLINE static void *at_the_peak()
+APART static void *at_the_peak()
 {
     void *p = malloc(1000000); // SITE at_the_peak
     keep[0] = p;
     return p;
 }
 
-NOINLINE static void in_a_thread()
+APART static void in_a_thread()
 {
     keep[kept++] = malloc(3333); // SITE in_a_thread
 }
@@ -106,7 +107,7 @@ int main()
         caller_one();
     for (int i = 0; i < 6; i++)
         caller_two();
-    auto lambda = [](size_t n) NOINLINE {
+    auto lambda = [](size_t n) APART {
         keep[kept++] = malloc(n); // SITE lambda
     };
     lambda(555);

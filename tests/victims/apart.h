@@ -1,0 +1,15 @@
+/* apart.h - functions that stay what the source says, one frame and one name each, with every
+ * compiler. */
+#ifndef APART_H
+#define APART_H
+
+/* Neither inlined, nor cloned, nor one with another, and nothing is known of it to its callers.
+ * clang has no word for all of that: it clones nothing, and joins no functions, unless it is told
+ * to. */
+#if __has_attribute(noipa)
+#define APART __attribute__((noipa))
+#else
+#define APART __attribute__((noinline))
+#endif
+
+#endif
