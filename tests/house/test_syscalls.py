@@ -44,7 +44,8 @@ class Tree(unittest.TestCase):
         self.complaint("stream.c", "SYS_sync")
 
     def test_a_door_of_its_own(self):
-        self.change("record/mapping.c", "#include <stdarg.h>", "void f(void) { __asm__ volatile(\"syscall\"); }\n#include <stdarg.h>")
+        self.change("record/mapping.c", "#include <sys/mman.h>",
+                    "void f(void) { __asm__ volatile(\"syscall\"); }\n#include <sys/mman.h>")
         self.complaint("mapping.c", "beside the door")
 
     def test_a_call_past_the_closed_door(self):

@@ -5,6 +5,7 @@
  * which is how the caller's stack is found. */
 #include <sys/syscall.h>
 
+#include "arch/stack.h"
 #include "preload/guest.h"
 
 __attribute__((weak)) long guest_maps(guest_real_syscall *real, long number, const long a[6],
@@ -15,9 +16,8 @@ __attribute__((weak)) long guest_maps(guest_real_syscall *real, long number, con
 }
 
 /* Apart, for its array: a function with one does not jump on. */
-__attribute__((noinline)) static long heard(guest_real_syscall *real, long number, long a, long b,
-                                            long c, long d, long e, long f, uint64_t sp,
-                                            uint64_t bp)
+static ARCH_ALIGNS_STACK long heard(guest_real_syscall *real, long number, long a, long b, long c,
+                                    long d, long e, long f, uint64_t sp, uint64_t bp)
 {
     const long all[6] = {a, b, c, d, e, f};
     switch (number) {

@@ -3,7 +3,6 @@
  *
  * Those that the allocator behind us makes are not the program's and are not recorded. Compiled
  * with frame pointers, which is how the caller's stack is found. */
-#include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -71,20 +70,15 @@ static void remapped(bool recorded, void *p, size_t old, void *r, size_t n, int 
         follow_unmapped((uint64_t)p, (uint64_t)p + old, sp);
 }
 
-INTERPOSED(void *, mremap, void *p, size_t old, size_t n, int flags, ...)
+/* `to` is passed as a variable argument. A function of such keeps vector registers on the stack,
+ * which the caller need not have aligned. */
+INTERPOSED(void *, mremap, void *p, size_t old, size_t n, int flags, void *to)
 {
     uint64_t sp = CALLER_SP, bp = CALLER_BP;
-    void *to = 0;
-    if (flags & MREMAP_FIXED) {
-        va_list ap;
-        va_start(ap, flags);
-        to = va_arg(ap, void *);
-        va_end(ap);
-    }
     bool record = watched(sp);
     if (record)
         record_unmapping(MLW_OP_MREMAP_OLD, p, old, sp);
-    void *r = next.mremap(p, old, n, flags, to);
+    void *r = next.mremap(p, old, n, flags, flags & MREMAP_FIXED ? to : 0);
     remapped(record, p, old, r, n, flags, sp, bp);
     return r;
 }

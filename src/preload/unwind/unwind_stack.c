@@ -219,7 +219,8 @@ UW_INLINE struct uw_named step_name(const struct step *s, uint64_t outer_hash)
 }
 
 /* Names n steps below the `base` frames that have names, where there is no memory for all names. */
-static uint32_t name_each(struct unwind_thread *t, uint32_t base, uint32_t n, void *ctx)
+static ARCH_ALIGNS_STACK uint32_t name_each(struct unwind_thread *t, uint32_t base, uint32_t n,
+                                            void *ctx)
 {
     struct uw_named pair[2] = {{0, UW_HASH_END, 0, 0, 0}};
     if (base) {
