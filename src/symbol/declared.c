@@ -86,6 +86,25 @@ static bool variable_address(Dwarf_Die *die, uint64_t *address)
            !dwarf_formaddr(&result, address);
 }
 
+/* The file of the declaration; NULL: not said. In DWARF 5 number 0 is a file, that of the unit
+ * itself, which elfutils 0.188 takes for none. */
+static const char *declared_file(Dwarf_Die *die)
+{
+    const char *const file = dwarf_decl_file(die);
+    Dwarf_Attribute attribute;
+    Dwarf_Word number;
+    Dwarf_Die unit;
+    Dwarf_Half version;
+    Dwarf_Files *files;
+    size_t count;
+    if (file || !dwarf_attr_integrate(die, DW_AT_decl_file, &attribute) ||
+        dwarf_formudata(&attribute, &number) || number ||
+        !dwarf_cu_die(attribute.cu, &unit, &version, NULL, NULL, NULL, NULL, NULL) || version < 5 ||
+        dwarf_getsrcfiles(&unit, &files, &count) || !count)
+        return file;
+    return dwarf_filesrc(files, 0, NULL, NULL);
+}
+
 static void add_variable(struct walking *w, Dwarf_Die *die)
 {
     struct declarations *d = w->d;
@@ -94,7 +113,7 @@ static void add_variable(struct walking *w, Dwarf_Die *die)
     int line = 0;
     if (!variable_address(die, &found.address))
         return;
-    const char *file = dwarf_decl_file(die);
+    const char *file = declared_file(die);
     write_type(die, type);
     if (!dwarf_decl_line(die, &line) && line > 0)
         found.line = (unsigned)line;

@@ -97,6 +97,18 @@ class Ways(HeapTest):
         threads = [r for r in document["roots"] if r["kind"] == "thread-local"]  # a stack may have the same name
         self.assertEqual([r["retained_bytes"] for r in threads if r["retained_bytes"] >= 7000], [7000])
 
+    def test_the_file_of_the_unit_itself(self):
+        """In DWARF 5 it has the number 0, which was none before; gcc lists it again as 1."""
+        clang = shutil.which("clang") or shutil.which("clang-14")
+        if not clang:
+            self.skipTest("SKIPPED: no clang")
+        program = os.path.join(self.folder, "victim_leaks")
+        subprocess.run([clang, "-gdwarf-5", "-O1", "-fno-builtin", os.path.join(os.path.dirname(__file__), "victim_leaks.c"), "-pthread",
+                        "-o", program], check=True)
+        p = self.start(program, "0")
+        self.assertEqual([os.path.basename(r["file"]) for r in self.heap_json(p.pid)["roots"] if r["root"] == "kept_list"],
+                         ["victim_leaks.c"])
+
 
 @unittest.skipUnless(shutil.which("objcopy") and shutil.which("readelf"), "no objcopy on this machine")
 class Separate(HeapTest):
