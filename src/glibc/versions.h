@@ -61,6 +61,19 @@ struct glibc_thread_stack {
  * begin behind that of the others: each head is of two words. */
 #define GLIBC_RING_HEADS 3u
 
+/* The bytes of an arena from 2.27 to 2.42, and where its top, the next one and its own bytes are;
+ * the bytes of mp_ from 2.35 to 2.42, and where it says that the thresholds are fixed. Another
+ * version has more or less in front of these: as much as its size is another. */
+#define GLIBC_ARENA_BYTES  2200u
+#define GLIBC_ARENA_TOP    96u
+#define GLIBC_ARENA_NEXT   2160u
+#define GLIBC_ARENA_SUM    2184u
+#define GLIBC_LIMITS_BYTES 136u
+#define GLIBC_LIMITS_FIXED 72u
+
+/* glibc 2.43 adds these bytes to its sum of mapped ones at each mremap of a block, for good. */
+#define GLIBC_REMAP_ADDS 16u
+
 #define GLIBC_HEAD_LEAST 32u /* the least size of those words; 48 since 2.35 */
 
 struct glibc_version {

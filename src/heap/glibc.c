@@ -202,8 +202,11 @@ static bool parameters_hold(const struct search *s, size_t i, const struct glibc
     /* counts: n_mmaps, n_mmaps_max, max_n_mmaps, no_dyn_threshold */
     if (each > UINT16_MAX || !bounds_agree(s->words[i + 1], bytes))
         return false;
-    if (counts[0] > counts[2] || counts[3] > 1 || mapped > most || !counts[0] != !mapped ||
-        mapped % TARGET_PAGE_BYTES || most % TARGET_PAGE_BYTES)
+    /* since 2.43, which has no fastbins, each mremap adds 16 bytes to the sums that are not there
+     */
+    const uint64_t grain = g->has_fastbins ? TARGET_PAGE_BYTES : GLIBC_REMAP_ADDS;
+    if (counts[0] > counts[2] || counts[3] > 1 || mapped > most || (counts[0] && !mapped) ||
+        (!counts[0] && mapped && g->has_fastbins) || mapped % grain || most % grain)
         return false;
     if (!base) /* only a known bound distinguishes it from much else that is 0 */
         return counts[1] == MAPPED_MAX_DEFAULT;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "glibc/versions.h"
 #include "heap/walk.h"
 
 enum { IS_MAPPED = 2, BITS = 7, PAGES_AT_ONCE = 256 };
@@ -46,12 +47,17 @@ static uint64_t mapping_of(const uint64_t header[2], uint64_t left, bool *lent)
     return whole % TARGET_PAGE_BYTES || whole > left ? 0 : whole;
 }
 
-/* Nothing more is looked for: what an application maps may be large. */
-static bool all_found(const struct finding *f)
+/* True if the blocks found are those that glibc counts. */
+static bool counts_agree(const struct finding *f)
 {
-    return f->g->has_parameters && f->found == f->g->mapped_blocks &&
-           f->bytes == f->g->mapped_bytes;
+    const uint64_t more = f->g->mapped_bytes - f->bytes;
+    return f->found == f->g->mapped_blocks &&
+           (!more ||
+            (!f->g->has_fastbins && f->bytes < f->g->mapped_bytes && more % GLIBC_REMAP_ADDS == 0));
 }
+
+/* Nothing more is looked for: what an application maps may be large. */
+static bool all_found(const struct finding *f) { return f->g->has_parameters && counts_agree(f); }
 
 /* Looks at the first words of each page of [start, end). */
 static int search_run(struct finding *f, uint64_t start, uint64_t end)
@@ -163,7 +169,7 @@ int walk_find_mapped(struct walk *w, struct target *t, const struct glibc *g)
     free(known);
     free(f.data);
     w->mapped_system_bytes = f.bytes;
-    if (!status && g->has_parameters && (f.found != g->mapped_blocks || f.bytes != g->mapped_bytes))
+    if (!status && g->has_parameters && !counts_agree(&f))
         walk_doubt(w,
                    "%" PRIu64 " blocks with mappings of their own, %" PRIu64
                    " bytes, were found; the allocator's count says %" PRIu64 ", %" PRIu64 " bytes",
