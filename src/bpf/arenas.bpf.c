@@ -7,13 +7,7 @@
 #include "bpf/request.inc"
 #include "bpf/arenas.h"
 
-enum {
-    TOP_OF_ARENA = 96,
-    SIZE_OF_HEAP = 16,
-    WRITABLE_OF_HEAP = 24,
-    MMAP_THRESHOLD_OF_LIMITS = 16,
-    HEAP_SIZES = 3
-};
+enum { SIZE_OF_HEAP = 16, WRITABLE_OF_HEAP = 24, MMAP_THRESHOLD_OF_LIMITS = 16, HEAP_SIZES = 3 };
 
 const volatile struct arenas_places places SEC(".rodata.places") = {0};
 
@@ -232,7 +226,7 @@ int sysmalloc_leave(struct pt_regs *ctx)
     struct entered e;
     if (!leave(IN_SYSMALLOC, &e))
         return 0;
-    u64 top = user_word(e.first + TOP_OF_ARENA);
+    u64 top = user_word(e.first + places.top);
     for (u32 i = 0; i < HEAP_SIZES; i++) {
         u64 heap = top & -places.heaps[i];
         if (!heap || user_word(heap) != e.first)
@@ -422,9 +416,10 @@ int BPF_PROG(call_enter, struct pt_regs *regs, long id)
             enter(IN_CALL, CALL_MPROTECT, first, second);
         break;
     case CALL_MUNMAP: {
-        /* A block of malloc's own mapping says so itself. */
+        /* A block of malloc's own mapping says so itself: its size, of which two words lack since
+         * glibc 2.43. */
         u64 chunk = first & (ARCH_PAGE_BYTES - 1) ? 0 : user_word(first + 8);
-        if (second && chunk == (second | 2)) {
+        if (second && (chunk == (second | 2) || chunk == ((second - 16) | 2))) {
             if (second > threshold() && second < DYNAMIC_MAX)
                 set_threshold(second);
             emit(ARENAS_UNMAPPED, second, 0, 0);

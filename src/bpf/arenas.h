@@ -90,6 +90,7 @@ struct arenas_places {
     __s64 free_list;   /* from arena_get2 */
     __s64 limits;      /* mp_, from munmap_chunk */
     __s64 fixed;       /* in mp_: not 0 when the thresholds do not change by themselves */
+    __u64 top;         /* in an arena */
     __u64 heaps[3];    /* GLIBC_HEAP_SIZE_LIST; also for the way by system calls */
     __s64 double_free; /* the message that malloc_printerr gets for a block in a thread's cache,
                           from it; 0: unknown */

@@ -16,15 +16,7 @@
 #include <unistd.h>
 
 /* In struct malloc_state, and in struct malloc_par. */
-enum {
-    FLAGS_AT = 4,
-    NOT_CONTIGUOUS = 2,
-    TOP_AT = 96,
-    NEXT_AT = 2160,
-    BYTES_AT = 2184,
-    TRIM_AT = 0,
-    MMAP_AT = 16
-};
+enum { FLAGS_AT = 4, NOT_CONTIGUOUS = 2, TRIM_AT = 0, MMAP_AT = 16 };
 enum { ARENAS_MAX = 4096, HEAPS_MAX = 65536 };
 
 /* Where the file's address 0 lies in the process; 0: nowhere. */
@@ -62,6 +54,7 @@ struct memory { /* the process's memory */
     struct handle handle;
     struct present present;
     unsigned heaps; /* that may be looked at still: a list can have circles */
+    uint64_t lacks; /* see arenas_now */
 };
 
 /* Only where there are pages already: reading a hole would make one. */
@@ -105,8 +98,8 @@ static bool read_heaps(struct memory *memory, struct arenas *a, pid_t pid, uint6
 {
     struct glibc_heap h;
     uint64_t top, bytes, sum = 0, heap;
-    if (!read_memory_word(memory, arena + TOP_AT, &top) ||
-        !read_memory_word(memory, arena + BYTES_AT, &bytes))
+    if (!read_memory_word(memory, arena + GLIBC_ARENA_TOP - memory->lacks, &top) ||
+        !read_memory_word(memory, arena + GLIBC_ARENA_SUM - memory->lacks, &bytes))
         return false;
     const uint64_t most = heap_bytes(memory, arena, top);
     if (!most)
@@ -130,8 +123,8 @@ static bool read_all_arenas(struct memory *memory, struct arenas *a, pid_t pid, 
 {
     uint64_t bytes, trim, map, next = main_arena, state;
     if (!read_memory_word(memory, main_arena, &state) ||
-        !read_memory_word(memory, main_arena + BYTES_AT, &bytes) || bytes & 15 ||
-        !read_memory_word(memory, limits + TRIM_AT, &trim) ||
+        !read_memory_word(memory, main_arena + GLIBC_ARENA_SUM - memory->lacks, &bytes) ||
+        bytes & 15 || !read_memory_word(memory, limits + TRIM_AT, &trim) ||
         !read_memory_word(memory, limits + MMAP_AT, &map))
         return false;
     struct arenas_process *p = arenas_process(a, (uint32_t)pid);
@@ -143,7 +136,8 @@ static bool read_all_arenas(struct memory *memory, struct arenas *a, pid_t pid, 
     p->mmap_threshold_bytes = map;
     p->trim_threshold_bytes = trim;
     for (unsigned n = 0; n < ARENAS_MAX; n++) {
-        if (!arenas_enter(a, p, next) || !read_memory_word(memory, next + NEXT_AT, &next))
+        if (!arenas_enter(a, p, next) ||
+            !read_memory_word(memory, next + GLIBC_ARENA_NEXT - memory->lacks, &next))
             return false;
         if (next == main_arena)
             return true;
@@ -154,9 +148,9 @@ static bool read_all_arenas(struct memory *memory, struct arenas *a, pid_t pid, 
 }
 
 bool arenas_now(struct arenas *a, pid_t pid, const char *library, uint64_t main_arena,
-                uint64_t limits)
+                uint64_t limits, uint64_t lacks)
 {
-    struct memory memory = {.heaps = HEAPS_MAX};
+    struct memory memory = {.heaps = HEAPS_MAX, .lacks = lacks};
     handle_open(&memory.handle, pid); /* before it is asked where its library is */
     const uint64_t base = base_of(pid, library);
     const bool known = base && present_open(&memory.present, pid) &&

@@ -346,9 +346,28 @@ static int arenas_choose(struct probe_engine *e, struct error *err)
 /* ---- loading and attaching ---- */
 
 /* Where the thresholds' being fixed stands in mp_, which grew by three fields with glibc 2.35. */
+static uint64_t found_bytes(const struct found *f, const char *name)
+{
+    const struct function *at = functions_find(&f->symbols, name);
+    return at ? at->bytes : 0;
+}
+
+/* Bytes that this version's arenas have less in front of their tops, by the size of one. */
+static uint64_t arenas_lack(const struct found *f)
+{
+    const uint64_t bytes = found_bytes(f, "main_arena");
+    return bytes && bytes <= GLIBC_ARENA_BYTES && GLIBC_ARENA_BYTES - bytes < GLIBC_ARENA_TOP
+               ? GLIBC_ARENA_BYTES - bytes
+               : 0;
+}
+
 static int64_t fixed_at(const struct found *f)
 {
-    return found_address(f, "alloc_new_heap") ? 72 : 52;
+    const uint64_t bytes = found_bytes(f, "mp_");
+    if (!found_address(f, "alloc_new_heap"))
+        return 52; /* before 2.35 */
+    return (int64_t)(GLIBC_LIMITS_FIXED +
+                     (bytes > GLIBC_LIMITS_BYTES ? bytes - GLIBC_LIMITS_BYTES : 0));
 }
 
 /* A function of this name, or a part that a compiler split off from it (NAME.part.0, NAME.cold). */
@@ -391,6 +410,7 @@ static void find_arena_places(const struct found *f, struct arenas_places *p)
     p->free_list = (int64_t)(found_address(f, "free_list") - found_address(f, "arena_get2"));
     p->limits = (int64_t)(found_address(f, "mp_") - found_address(f, "munmap_chunk"));
     p->fixed = fixed_at(f);
+    p->top = GLIBC_ARENA_TOP - arenas_lack(f);
     find_retriers(f, p);
     p->double_free = text ? (int64_t)(text - found_address(f, "malloc_printerr")) : 0;
 }
@@ -444,7 +464,7 @@ static int know_past(struct probe_engine *e, struct found *f, struct error *err)
     const uint64_t main_arena = found_address(f, "main_arena"), limits = found_address(f, "mp_");
     const uint32_t pid = e->options->pid;
     if (!main_arena || !limits ||
-        !arenas_now(&f->arenas, (pid_t)pid, f->path, main_arena, limits)) {
+        !arenas_now(&f->arenas, (pid_t)pid, f->path, main_arena, limits, arenas_lack(f))) {
         engine_say(e, "what the allocator did before now is not known: sizes begin at zero and "
                       "thresholds as glibc sets them");
         return 0;

@@ -90,12 +90,12 @@ class Where(Case):
         self.assertFalse(blocks('cache!~"kmal*"') & all_of_kmalloc)
 
     def test_processes(self):
-        """Kinds that know the process alone: of two, one is kept."""
+        """Kinds that know the process alone: of two, one is kept. glibc's own probes do not see the victim's brk."""
         both = ["sh", "-c", f"ls -d / >/dev/null; {victim('memory_victim')} brk"]
         for kind in ("rss", "faults"):
             document = self.probe(kind, "--where", 'comm=="ls"', "--", *both)
             self.assertEqual({p["comm"] for p in document["processes"]}, {"ls"}, kind)
-        document = self.probe("arenas", "--where", 'comm~"memory_*"', "--", *both)
+        document = self.probe("arenas", "--source", "calls", "--where", 'comm~"memory_*"', "--", *both)
         self.assertEqual([len(c["events"]) for c in document["children"] if c["events"]], [len(HEAP)])
         self.assertEqual(document["events"], [])
 
