@@ -449,8 +449,9 @@ static int attach(struct work *w, struct error *err)
     const uint64_t before_ns = processor_ns(w);
     const int status = (loading && load(w, err)) || call_library(w, err) ? -1 : 0;
     const uint64_t after_ns = processor_ns(w);
-    w->result.work_ns =
-        before_ns == UINT64_MAX || after_ns == UINT64_MAX ? UINT64_MAX : after_ns - before_ns;
+    /* Linux 6.18 may say less the second time. */
+    const bool known = before_ns <= after_ns && after_ns < UINT64_MAX;
+    w->result.work_ns = known ? after_ns - before_ns : UINT64_MAX;
     give_back(w);
     w->result.away_ns = clock_monotonic_ns() - w->thread.since_ns;
     return status;
