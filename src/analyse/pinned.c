@@ -260,7 +260,7 @@ static bool pinned_begin_block(struct pinned_reader *r, const struct trace_batch
 FETCHES pinned_look_ahead(const struct pinned_reader *r, const struct trace_batch *b, size_t i,
                           size_t made, uint32_t there)
 {
-    if (i + BLOCKS_AHEAD < b->n)
+    if (i + BLOCKS_AHEAD < b->n && b->slot[i + BLOCKS_AHEAD] < there)
         __builtin_prefetch(&r->live[b->slot[i + BLOCKS_AHEAD]], 1);
     if (i + STACKS_AHEAD < b->n && b->slot[i + STACKS_AHEAD] < there)
         __builtin_prefetch(&r->most->stacks[r->live[b->slot[i + STACKS_AHEAD]].stack], 1);
