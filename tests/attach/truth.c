@@ -49,7 +49,7 @@ static void make(void)
 __attribute__((noinline)) static void map_by_syscall(void)
 {
     char *p = (char *)syscall(SYS_mmap, NULL, 3 << 20, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
     memset(p, 1, 3 << 20);
     syscall(SYS_munmap, p + (1 << 20), 1 << 20);
 }

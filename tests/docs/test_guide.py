@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 from mallowtest import MALLOW, ROOT
+from mallowtest.libcfacts import FASTBINS
 
 GUIDE = os.path.join(ROOT, "docs", "guide")
 BLOCK = re.compile(r"```console\n(.*?)```", re.S)
@@ -74,6 +75,8 @@ class Guide(unittest.TestCase):
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
                                   check=False)
             self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}")
+            # glibc 2.43's own cache may lie above all that is free: then what a pool saves is a bound, and said in more words
+            expected = [line for line in expected if FASTBINS or "from a pool of their own" not in line]
             missing = differs(expected, done.stdout.splitlines())
             self.assertIsNone(missing, f"{command}\nexpected: {missing}\nprinted:\n{done.stdout}")
 

@@ -172,7 +172,7 @@ class Cluster(Both):
                          [sum(len(r["processes"]) for r in loaded[n::2]) for n in range(2)])
         self.assertTrue(diff["sites"])
         text = run("fleet", "report", "--by", "end", "--store", self.store).stdout
-        self.assertIn("inlined_leaf  victim.c:20", text)
+        self.assertIn("inlined_leaf  victim.c:19", text)
 
     def many_stacks(self, count):
         """Newer rows of all processes say that these have so many stacks: questions are asked in parts."""

@@ -169,7 +169,7 @@ class Sums(Case):
             columns = FIGURES[:4] + ["end_live_bytes", "end_live_blocks", "temporary"]
             self.assertEqual([list(r[1:8]) for r in sqlite3.connect(self.store).execute(sql)],
                              [[s[c] for c in columns] for s in few["sites"]])
-        self.assertIn("inlined_leaf  victim.c:20", run("fleet", "report", "--by", "end", "--store", self.store).stdout)
+        self.assertIn("inlined_leaf  victim.c:19", run("fleet", "report", "--by", "end", "--store", self.store).stdout)
 
     def test_all_call_sites(self):
         """-n 0 leaves none out."""

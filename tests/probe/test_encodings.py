@@ -188,8 +188,8 @@ class Libraries(Case):
         document = self.beside("libm.so.6", self.copies(victim("strings_victim"), "wait"))
         if not self.has_debug_symbols("libm.so.6"):
             self.skipTest("SKIPPED, LOUDLY: the C library has no debug symbols here (libc6-dbg), which name the versions for AVX")
-        if "IBT" in self.notes("libm.so.6"):  # Ubuntu's: each function begins with endbr64
-            self.assertEqual(document["not_placed"], [])
+        if "IBT" in self.notes("libm.so.6"):  # Ubuntu's: each exported function begins with endbr64, and until 26.04 the others
+            self.assertEqual([p for p in document["not_placed"] if not p["function"].startswith("as_")], [])
         else:
             self.assertTrue(document["not_placed"])
 

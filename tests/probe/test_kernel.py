@@ -110,8 +110,9 @@ class Kernel(Case):
     def test_faults_with_few_frames(self):
         document, _ = self.beside("faults", ["--by", "process,stack", "--frames", "1"], "faults", self.go)
         stacks = [s for p in document["processes"] for s in p["stacks"]]
-        self.assertEqual(self.by_function(stacks, ["touch_write", "touch_read", "touch_copy", "family", "main"], "minor"),
-                         {"touch_write": 1000, "touch_read": 200, "touch_copy": 100, "family": 0, "main": 0})
+        found = self.by_function(stacks, ["touch_write", "touch_read", "touch_copy", "family", "main"], "minor")
+        self.assertLess(found.pop("main"), 100)  # its own, of its code
+        self.assertEqual(found, {"touch_write": 1000, "touch_read": 200, "touch_copy": 100, "family": 0})
         for s in stacks:
             self.assertLessEqual(len([f for f in s["frames"] if not f["inlined"]]), 1, s)
 

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 from mallowtest import MALLOW
-from probing import for_others, main, mallow, reads, victim
+from probing import CAT, for_others, main, mallow, reads, victim
 
 NO_TRACEFS = ["mount -t tmpfs none /sys/kernel/tracing"]
 NO_TYPES = ["mount -t tmpfs none /sys/kernel/btf"]
@@ -126,7 +126,7 @@ class Lacking(unittest.TestCase):
         checks = self.doctor(nobody)
         self.assertEqual([c["status"] for c in checks], ["missing", "limited"])
         self.assertIn("a process of this user that runs already can be recorded, by the library", checks[1]["detail"])
-        waits = subprocess.Popen([*nobody, "cat"], stdin=subprocess.PIPE)
+        waits = subprocess.Popen([*nobody, CAT], stdin=subprocess.PIPE)
         try:
             reads(waits)  # until then it is setpriv, and may be root's yet
             with tempfile.TemporaryDirectory() as folder:

@@ -149,12 +149,13 @@ class OneLiners(Case):
         if not shutil.which("bpftrace"):
             self.skipTest("SKIPPED, LOUDLY: bpftrace is not installed")
         swap_file(self)
-        compared = 0
+        compared, refused = 0, []
         for what, run, line, found, script in LINES:
             with self.subTest(what):
                 document, said, why = self.ask(run, line, script)
                 if why is not None:
-                    print(f"{what}: bpftrace cannot: {why.strip().splitlines()[-1]}")
+                    refused.append(why.strip().splitlines()[-1])
+                    print(f"{what}: bpftrace cannot: {refused[-1]}")
                     continue
                 mine, other = found(document), self.answer(said)
                 if other is None:
@@ -165,6 +166,8 @@ class OneLiners(Case):
                 print(f"{what}: mallow {mine}, bpftrace {other}")
                 self.assertEqual(mine, other, line)
                 compared += 1
+        if len(refused) == len(LINES):  # 0.25 wants /proc/modules, which a kernel without modules lacks
+            self.skipTest(f"SKIPPED, LOUDLY: bpftrace attaches to nothing here: {refused[-1]}")
         self.assertGreater(compared, 0, "bpftrace answered nothing")
 
 

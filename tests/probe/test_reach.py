@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from mallowtest import MALLOW
-from probing import Case, attached, main, mallow, reads, victim
+from probing import CAT, Case, attached, main, mallow, reads, victim
 
 LIBC = "libc.so.6"
 
@@ -40,7 +40,7 @@ class Reach(Case):
         """A process of that name, which waits for input."""
         path = os.path.join(self.folder, name)
         if not os.path.exists(path):
-            shutil.copy(shutil.which("cat"), path)
+            shutil.copy(CAT, path)
         p = self.start(path)
         reads(p)
         return p

@@ -79,7 +79,7 @@ static void moved(void)
 
 static void by_syscall(void)
 {
-    char *p = (char *)syscall(SYS_mmap, NULL, 40 * MB, PROT_READ | PROT_WRITE, OWN, -1, 0);
+    char *p = (char *)syscall(SYS_mmap, NULL, 40 * MB, PROT_READ | PROT_WRITE, OWN, -1, 0L);
     touch(check(p), 30 * MB);
     p = (char *)syscall(SYS_mremap, p, 40 * MB, 60 * MB, MREMAP_MAYMOVE);
     touch(check(p) + 40 * MB, 15 * MB);

@@ -18,8 +18,8 @@ import tempfile
 import time
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "truth"))
-from hugepages import huge_pages  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from mallowtest.hugepages import huge_pages  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SETTINGS = [("none", ""), ("tcache_count", "tcache_count=2"), ("tcache_max", "tcache_max=600"), ("hugetlb=1", "hugetlb=1"),

@@ -3,13 +3,13 @@
 #ifndef APART_H
 #define APART_H
 
-/* Neither inlined, nor cloned, nor one with another, and nothing is known of it to its callers.
- * clang has no word for all of that: it clones nothing, and joins no functions, unless it is told
- * to. */
+/* Neither inlined, nor cloned, nor joined with another, nor left by a jump, and nothing is known of
+ * it to its callers. clang has no word for all of that: it clones none, and joins none unless it is
+ * told to. */
 #if __has_attribute(noipa)
 #define APART __attribute__((noipa))
 #else
-#define APART __attribute__((noinline))
+#define APART __attribute__((noinline, disable_tail_calls))
 #endif
 
 #endif

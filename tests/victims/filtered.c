@@ -323,11 +323,14 @@ static void shells(char **environment)
 
 static void at_end(void) { one_size(300); }
 
+static void *volatile kept;
+
 static void few(void)
 {
     static void *p[FEW];
     for (int i = 0; i < FEW; i++)
         p[i] = malloc(20);
+    kept = malloc(20); /* glibc 2.43 would give back all that is below, for want of fastbins */
     for (int i = 0; i < FEW; i++)
         free(p[i]);
 }

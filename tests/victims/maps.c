@@ -14,7 +14,7 @@ static int raw;
 
 static void *map(size_t bytes)
 {
-    return raw ? (void *)syscall(SYS_mmap, NULL, bytes, MEMORY, 0) : mmap(NULL, bytes, MEMORY, 0);
+    return raw ? (void *)syscall(SYS_mmap, NULL, bytes, MEMORY, 0L) : mmap(NULL, bytes, MEMORY, 0);
 }
 
 static void *remap(void *p, size_t old, size_t bytes)

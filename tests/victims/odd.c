@@ -408,7 +408,7 @@ static int asks_kernel(void)
     errno = 77;
     p = (char *)syscall(SYS_mmap, NULL, PAGE, EACH, MAP_SHARED, fd, (off_t)2 * PAGE);
     printf("the sixth argument: %s, errno %d\n", p, errno);
-    q = (char *)syscall(SYS_mmap, NULL, 4 * PAGE, EACH, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    q = (char *)syscall(SYS_mmap, NULL, 4 * PAGE, EACH, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
     printf("there: %d\n",
            syscall(SYS_mmap, q, PAGE, EACH, MAP_SHARED | MAP_FIXED, fd, (off_t)PAGE) == (long)q &&
                !strcmp(q, "second"));
@@ -418,7 +418,7 @@ static int asks_kernel(void)
                !strcmp(q + PAGE, "third"),
            errno);
     printf("refused: %d",
-           result(syscall(SYS_mmap, NULL, 0, EACH, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
+           result(syscall(SYS_mmap, NULL, 0, EACH, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L)));
     printf(" %d", result(syscall(SYS_munmap, q + 1, PAGE)));
     printf(" %d", result(syscall(SYS_mremap, q, PAGE, 0, 0)));
     printf(" %d\n", result(syscall(-5)));

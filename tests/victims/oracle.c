@@ -98,7 +98,7 @@ static void open_totals(void)
     owner = (pid_t)syscall(SYS_getpid);
     if (!table)
         table = (struct block *)syscall(SYS_mmap, 0, TABLE * sizeof *table, PROT_READ | PROT_WRITE,
-                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
     int fd = -1;
     if (dir) {
         char path[4096];
@@ -111,12 +111,12 @@ static void open_totals(void)
     if (fd >= 0) {
         if (ftruncate(fd, sizeof *totals) == 0)
             fresh = (struct totals *)syscall(SYS_mmap, 0, sizeof *totals, PROT_READ | PROT_WRITE,
-                                             MAP_SHARED, fd, 0);
+                                             MAP_SHARED, fd, 0L);
         close(fd);
     }
     if (fresh == MAP_FAILED)
         fresh = (struct totals *)syscall(SYS_mmap, 0, sizeof *totals, PROT_READ | PROT_WRITE,
-                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
     fresh->pid = owner;
     fresh->live_bytes = fresh->peak_bytes = old->live_bytes;
     fresh->live_blocks = fresh->peak_blocks = old->live_blocks;

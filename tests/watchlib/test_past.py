@@ -39,8 +39,8 @@ class Past(WatchCase):
                 self.assertEqual((r.rc, r.out), (alone.rc, alone.out), r.err[-1000:])
                 if not alone.rc:
                     self.assertEqual(r.own_err(), alone.err)
-                for segment in self.segments:
-                    self.assertEqual(segment.errors(), [])
+                    for segment in self.segments:  # of a death of the program's own it is said where it touched what
+                        self.assertEqual(segment.errors(), [])
         return alone
 
     def test_each_way_with_each_allocator(self):
