@@ -152,6 +152,14 @@ void json_text(struct json *j, const char *key, const char *text)
     json_quote_bytes(j, text);
 }
 
+void json_texts(struct json *j, const char *key, const char *const *texts, size_t most)
+{
+    json_open_array(j, key);
+    for (size_t i = 0; texts && i < most && texts[i]; i++)
+        json_text(j, NULL, texts[i]);
+    json_close_array(j);
+}
+
 void json_address(struct json *j, const char *key, uint64_t address)
 {
     char text[32];

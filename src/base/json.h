@@ -36,7 +36,9 @@ void json_number(struct json *j, const char *key, uint64_t value);
 void json_signed(struct json *j, const char *key, int64_t value);
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
-void json_text(struct json *j, const char *key, const char *text);               /* NULL: null */
+void json_text(struct json *j, const char *key, const char *text); /* NULL: null */
+/* A list of at most `most` texts, up to NULL; texts NULL: of none. */
+void json_texts(struct json *j, const char *key, const char *const *texts, size_t most);
 void json_address(struct json *j, const char *key, uint64_t address);            /* "0x..." */
 void json_bytes(struct json *j, const char *key, const uint8_t *data, size_t n); /* hex digits */
 /* Text that is JSON already. */

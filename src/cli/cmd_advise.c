@@ -155,8 +155,7 @@ static void print_unmeasured(const struct advising *a, const struct page *p)
         if (!any)
             page_heading(p, "Saves at most, as the kernel counted it (no replay shows it)");
         any = true;
-        page_right(&b, SIZE(v->most_bytes), 11);
-        buffer_printf(&b, "  %s", advice_text(v->kind));
+        buffer_printf(&b, "%11s  %s", SIZE(v->most_bytes), advice_text(v->kind));
         if (v->saves_address_bytes)
             buffer_printf(&b, " (%s)", SIZE(v->saves_address_bytes));
         if (advice_has_site(v->kind)) {

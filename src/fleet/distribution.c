@@ -40,7 +40,7 @@ static int distribution_as_json(FILE *out, struct fleet_store *store, const stru
     for (size_t i = 0; i < a->parts.count; i++) {
         json_open_object(&j, NULL);
         json_text(&j, "group", a->parts.items[i].text);
-        table_fields(&j, &(struct table){.columns = spread_columns}, &a->parts.items[i]);
+        table_fields(&j, TABLE(spread_columns), &a->parts.items[i]);
         json_close_object(&j);
     }
     json_close_array(&j);

@@ -58,7 +58,7 @@ static int write_part(struct json *j, struct fleet_store *store, const struct fl
     for (size_t i = 0; i < parts.count && !status; i++) {
         json_open_object(j, NULL);
         json_text(j, "group", parts.items[i].text);
-        table_fields(j, &(struct table){.columns = spread_columns}, &parts.items[i]);
+        table_fields(j, TABLE(spread_columns), &parts.items[i]);
         json_close_object(j);
     }
     json_close_array(j);

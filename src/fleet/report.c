@@ -56,10 +56,10 @@ static int report_as_json(FILE *out, struct fleet_store *store, const struct fle
         page_head(&j, asked->of, t);
     json_text(&j, "store", q->where);
     json_text(&j, "by", show_metric(q->by));
-    table_fields(&j, &(struct table){.columns = total_columns}, t);
+    table_fields(&j, TABLE(total_columns), t);
     int status = answers_json(&j, store, asked, rows, row_columns, err);
     json_open_object(&j, "left_out");
-    table_fields(&j, &(struct table){.columns = rest_columns}, &rest);
+    table_fields(&j, TABLE(rest_columns), &rest);
     json_close_object(&j);
     if (q->page && !status)
         status = page_parts(&j, store, asked->of, q, err);

@@ -50,8 +50,7 @@ static int timeline_as_json(FILE *out, const struct fleet_question *q, uint64_t 
     json_begin(&j);
     json_text(&j, "store", q->where);
     json_number(&j, "slice_ns", width_ns);
-    table_json(&j, "slices", &(struct table){.columns = columns}, a->items, a->count,
-               sizeof *a->items);
+    table_json(&j, "slices", TABLE(columns), a->items, a->count, sizeof *a->items);
     json_number(&j, "slices_total", a->total);
     json_number(&j, "slices_left_out", a->total - a->count);
     json_close_object(&j);

@@ -52,7 +52,7 @@ static int watched_as_json(FILE *out, struct fleet_store *store, const struct fl
     json_begin(&j);
     json_text(&j, "store", q->where);
     json_text(&j, "kind", q->kind);
-    table_fields(&j, &(struct table){.columns = of_all}, total);
+    table_fields(&j, TABLE(of_all), total);
     const int status = answers_json(&j, store, asked, a, columns, err);
     json_close_object(&j);
     json_end(&j);

@@ -201,7 +201,7 @@ static void list(struct page *p, uint32_t i)
     if (command.size_bytes > 400)
         command.data[command.size_bytes = 400] = 0;
     json_open_object(j, NULL);
-    table_fields(j, &(struct table){.columns = report_listed_columns}, &l->row);
+    table_fields(j, TABLE(report_listed_columns), &l->row);
     json_text(j, "command", buffer_text(&command));
     if (l->block)
         json_number(j, "block", l->block - 1);
@@ -231,14 +231,7 @@ static void write_page_file(struct json *j, const struct page *p, const char *pa
     json_number(j, "unlisted_events", p->rest.events);
     json_number(j, "unlisted_requested_bytes", p->rest.requested_bytes);
     json_number(j, "unlisted_allocations", p->rest.allocations);
-    json_open_array(j, "symbol_problems");
-    if (p->symbols) {
-        const char *const *problems = NULL;
-        size_t n = symbols_problems(p->symbols, &problems);
-        for (size_t i = 0; i < n && i < 100; i++)
-            json_text(j, NULL, problems[i]);
-    }
-    json_close_array(j);
+    json_problems(j, p->symbols, 100);
     warnings_release(&w);
 }
 

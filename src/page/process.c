@@ -381,10 +381,7 @@ static int write_page_frames(struct json *j, const struct page_sites *p, const s
     write_frame_column(j, "module", MODULE, names, ids, n, &texts);
     write_frame_column(j, "flags", FLAGS, names, ids, n, &texts);
     json_close_object(j);
-    json_open_array(j, "texts");
-    for (uint32_t i = 0; i < texts.count; i++)
-        json_text(j, NULL, texts.text[i]);
-    json_close_array(j);
+    json_texts(j, "texts", texts.text, texts.count);
     json_open_object(j, "nodes");
     json_open_array(j, "caller"); /* 0: outermost; else how far before this one */
     for (uint32_t i = 0; i < p->kept; i++) {
@@ -433,10 +430,8 @@ static void write_page_groups(struct json *j, const struct page_sites *p, const 
     for (uint32_t i = 0; i < p->group_count; i++)
         json_number(j, NULL, p->groups[i].folded ? p->groups[i].stacks + 1 : 0);
     json_close_array(j);
-    table_lists(j, &(struct table){.columns = gap_column}, p->groups, p->group_count,
-                sizeof *p->groups);
-    table_lists(j, &(struct table){.columns = shape_columns}, shapes, p->group_count,
-                sizeof *shapes);
+    table_lists(j, TABLE(gap_column), p->groups, p->group_count, sizeof *p->groups);
+    table_lists(j, TABLE(shape_columns), shapes, p->group_count, sizeof *shapes);
     json_open_array(j, "sizes"); /* [bits, calls, bits, calls, ...] of each */
     for (uint32_t i = 0; i < p->group_count; i++) {
         json_open_array(j, NULL);
@@ -475,7 +470,7 @@ static void write_rows(struct json *j, const struct series *s)
     size_t n;
     const struct series_row *rows = series_rows(s, &n);
     json_open_object(j, "rows");
-    table_lists(j, &(struct table){.columns = row_columns}, rows, n, sizeof *rows);
+    table_lists(j, TABLE(row_columns), rows, n, sizeof *rows);
     json_close_object(j);
 }
 

@@ -48,7 +48,7 @@ void report_sizes(const struct model *m, struct report_class of[REPORT_SIZES])
 void report_figures_json(struct json *j, const struct figures *f)
 {
     const struct report_figures row = {*f, figures_mean(f)};
-    table_fields(j, &(struct table){.columns = report_figure_columns}, &row);
+    table_fields(j, TABLE(report_figure_columns), &row);
 }
 
 /* clang-format off */

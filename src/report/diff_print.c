@@ -7,6 +7,7 @@
 #include "show/layout.h"
 #include "report/columns.h"
 #include "report/diff.h"
+#include "report/json_process.h"
 #include "report/sections.h"
 
 static const char *const titles[METRICS] = {"Live at the peak", "Live at the end", "Allocated",
@@ -183,7 +184,7 @@ static void json_figures(struct json *j, const char *key, const struct figures *
 static void json_growth(struct json *j, const struct figures *a, const struct figures *b)
 {
     const struct figures growth = figures_growth(a, b);
-    table_object(j, "growth", &(struct table){.columns = report_growth_columns}, &growth);
+    table_object(j, "growth", TABLE(report_growth_columns), &growth);
 }
 
 static void json_side(struct json *j, const char *key, const struct diff_side *s)
@@ -219,7 +220,6 @@ void diff_json(FILE *out, const struct diff *d, struct symbols *symbols,
 {
     static const char *const names[METRICS] = {"peak", "end", "allocated", "temporary", "calls"};
     struct json j = {.out = out};
-    const char *const *problems = NULL;
     const uint64_t limit = o->top ? o->top : REPORT_JSON_SITES;
     /* those that grew most stand first, those that shrank most last */
     const size_t first = d->count < limit ? d->count : (size_t)limit;
@@ -266,11 +266,7 @@ void diff_json(FILE *out, const struct diff *d, struct symbols *symbols,
     }
     json_close_array(&j);
     json_left_out(&j, d, first, end);
-    size_t n = symbols ? symbols_problems(symbols, &problems) : 0;
-    json_open_array(&j, "symbol_problems");
-    for (size_t i = 0; i < n; i++)
-        json_text(&j, NULL, problems[i]);
-    json_close_array(&j);
+    json_problems(&j, symbols, SIZE_MAX);
     json_close_object(&j);
     json_end(&j);
 }

@@ -72,7 +72,7 @@ static void write_arenas(struct json *j, const struct trace_image *image, const 
     for (size_t i = 0; i < p->arena_count; i++) {
         const struct pinned_arena *a = &p->arenas[i];
         json_open_object(j, NULL);
-        table_fields(j, &(struct table){.columns = report_arena_columns}, a);
+        table_fields(j, TABLE(report_arena_columns), a);
         json_bool(j, "main", i == 0);
         json_number(j, "free_below_bytes", a->between_bytes + a->before_bytes);
         json_number(j, "extent_bytes", i ? a->extent_bytes : a->span_bytes);
@@ -97,7 +97,7 @@ static bool write_pinning(struct json *j, const struct explained *e, struct fram
         const struct pinned_stack *s = &e->pinned.stacks.of[keepers[i]];
         json_open_object(j, NULL);
         done = frame_texts_stack(j, s->stack, texts, names);
-        table_fields(j, &(struct table){.columns = report_pinning_columns}, s);
+        table_fields(j, TABLE(report_pinning_columns), s);
         json_close_object(j);
     }
     json_close_array(j);

@@ -69,7 +69,7 @@ static void print_parts(const struct page *p, const struct explained *e)
     if (e->measured_ns) {
         const uint64_t program = e->resident_bytes - (uint64_t)e->parts[EXPLAIN_RECORDER];
         const int64_t above = (int64_t)(program - e->live_bytes);
-        page_right(&b, SIZE(e->resident_bytes), 14);
+        buffer_printf(&b, "%14s", SIZE(e->resident_bytes));
         buffer_printf(&b, "  resident; without the recorder's own %s %s live",
                       SIZE(human_magnitude(above)), above < 0 ? "below" : "above");
         page_wrap(p, &b, 16);
@@ -151,9 +151,8 @@ static void print_arenas(const struct page *p, const struct trace_image *image,
     page_wrap(p, &b, 6);
     for (size_t i = 0; i < q->arena_count && i < ARENAS_SHOWN; i++) {
         const struct pinned_arena *a = &q->arenas[ranked[i].arena];
-        page_right(&b, SIZE(ranked[i].free_bytes), 14);
-        buffer_printf(&b, " + %s in %s block%s; %llu heap%s; ", SIZE(a->live_bytes),
-                      COUNT(a->live_blocks), a->live_blocks == 1 ? "" : "s",
+        buffer_printf(&b, "%14s + %s in %s block%s; %llu heap%s; ", SIZE(ranked[i].free_bytes),
+                      SIZE(a->live_bytes), COUNT(a->live_blocks), a->live_blocks == 1 ? "" : "s",
                       (unsigned long long)a->heaps, a->heaps == 1 ? "" : "s");
         if (!ranked[i].arena)
             buffer_append_text(&b, "the main arena; ");
@@ -243,7 +242,7 @@ static void print_keepers(const struct page *p, const struct explained *e, struc
         const struct pinned_stack *s = &all[shown].sums;
         if (shown && kept(s) * KEEPERS_SHARE < sum)
             break;
-        page_right(&b, SIZE(s->pinned_bytes), 14);
+        buffer_printf(&b, "%14s", SIZE(s->pinned_bytes));
         if (s->below_bytes)
             buffer_printf(&b, " + %s", SIZE(s->below_bytes));
         buffer_printf(&b, "; %s in %s block%s: ", SIZE(s->live_bytes), COUNT(s->live_blocks),

@@ -28,7 +28,7 @@ static void write_classes(struct json *j, const char *key, const struct column *
     json_open_array(j, key);
     for (size_t i = 0; i < count; i++)
         if (of[i].sums.count)
-            table_object(j, NULL, &(struct table){.columns = columns}, &of[i]);
+            table_object(j, NULL, TABLE(columns), &of[i]);
     json_close_array(j);
 }
 
@@ -77,7 +77,7 @@ static void write_timeline(struct json *j, const struct model *m)
     for (size_t i = 0; i < n; i++) {
         json_open_object(j, NULL);
         json_number(j, "time_ns", start_ns + (i + 1) * width_ns - image->start_ns);
-        table_fields(j, &(struct table){.columns = report_bin_columns}, &bins[i]);
+        table_fields(j, TABLE(report_bin_columns), &bins[i]);
         json_close_object(j);
     }
     json_close_array(j);
@@ -152,7 +152,7 @@ static void write_threads(struct json *j, const struct model *m)
     json_open_array(j, "thread_figures");
     for (uint32_t i = 0; i < model_image(m)->thread_count; i++) {
         const struct report_thread row = report_thread(m, i);
-        table_object(j, NULL, &(struct table){.columns = report_thread_columns}, &row);
+        table_object(j, NULL, TABLE(report_thread_columns), &row);
     }
     json_close_array(j);
 }
@@ -191,23 +191,23 @@ void json_warnings(struct json *j, const struct warnings *w)
     json_close_array(j);
 }
 
+void json_problems(struct json *j, struct symbols *symbols, size_t most)
+{
+    const char *const *texts = NULL;
+    const size_t n = symbols ? symbols_problems(symbols, &texts) : 0;
+    json_texts(j, "symbol_problems", texts, n < most ? n : most);
+}
+
 static void write_command(struct json *j, const struct trace_image *image)
 {
-    json_open_array(j, "command");
-    for (const char *const *arg = image->command; arg && *arg; arg++)
-        json_text(j, NULL, *arg);
-    json_close_array(j);
+    json_texts(j, "command", image->command, SIZE_MAX);
     json_text(j, "name", cmdline_name(image->exe, image->command));
     struct buffer title = {0};
     cmdline_append(&title, image->exe, image->title, false);
     json_text(j, "title", image->title ? buffer_text(&title) : NULL);
     buffer_release(&title);
-    if (!image->environment)
-        return; /* not asked for */
-    json_open_array(j, "environment");
-    for (const char *const *entry = image->environment; *entry; entry++)
-        json_text(j, NULL, *entry);
-    json_close_array(j);
+    if (image->environment) /* else it was not asked for */
+        json_texts(j, "environment", image->environment, SIZE_MAX);
 }
 
 static void write_not_seen(struct json *j, const struct trace_image *image)
@@ -289,8 +289,8 @@ void json_process(struct json *j, const struct model *m)
     uint64_t usable = 0;
     for (unsigned i = 0; i < MODEL_PLACES; i++)
         usable += t->peak_usable[i];
-    table_fields(j, &(struct table){.columns = report_listed_columns}, &row);
-    table_fields(j, &(struct table){.columns = report_image_columns}, image);
+    table_fields(j, TABLE(report_listed_columns), &row);
+    table_fields(j, TABLE(report_image_columns), image);
     table_fields(j, &totals, t);
     write_command(j, image);
     json_number(j, "threads", image->thread_count ? image->thread_count : 1);
@@ -308,8 +308,7 @@ void json_process(struct json *j, const struct model *m)
     json_number(j, "stacks", model_distinct_stacks(m));
     write_histograms(j, m);
     write_threshold(j, m);
-    table_object(j, "reallocs", &(struct table){.columns = report_realloc_columns},
-                 model_reallocs(m));
+    table_object(j, "reallocs", TABLE(report_realloc_columns), model_reallocs(m));
     write_threads(j, m);
     write_resident(j, m);
     write_timeline(j, m);

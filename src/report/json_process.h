@@ -26,6 +26,9 @@ const char *mark_control(const struct trace_event_note *n);
 /* A field `warnings`: an array of texts. */
 void json_warnings(struct json *j, const struct warnings *w);
 
+/* A field `symbol_problems`: at most so many texts; symbols NULL: none. */
+void json_problems(struct json *j, struct symbols *symbols, size_t most);
+
 /* A field `filter`, when anything is filtered. */
 void json_filter(struct json *j, const struct selection *s);
 

@@ -74,7 +74,7 @@ bool kernel_shown(const struct report_options *o)
 
 static void fault_line(struct buffer *b, const struct fault_count *c)
 {
-    page_right(b, COUNT(c->minor), 14);
+    buffer_printf(b, "%14s", COUNT(c->minor));
     page_right(b, c->major ? COUNT(c->major) : "", 9);
     buffer_append_text(b, "  ");
 }
@@ -223,7 +223,7 @@ static void levels_text(const struct page *p, const struct trace_image *image)
         page_line(p, &b);
         return;
     }
-    page_right(&b, SIZE(level_resident(l)), 14);
+    buffer_printf(&b, "%14s", SIZE(level_resident(l)));
     uint64_t after = l->time_ns > image->start_ns ? l->time_ns - image->start_ns : 0;
     buffer_printf(&b, "  at most, %s after the start: %s anonymous, %s of files", TIME(after),
                   SIZE(l->anonymous), SIZE(l->file));
@@ -233,8 +233,8 @@ static void levels_text(const struct page *p, const struct trace_image *image)
         buffer_printf(&b, "; %s swapped out", SIZE(l->swapped));
     page_wrap(p, &b, 16);
     const struct trace_level *last = &image->levels[image->level_count - 1];
-    page_right(&b, SIZE(level_resident(last)), 14);
-    buffer_printf(&b, "  at the last update; %s updates recorded", COUNT(image->level_count));
+    buffer_printf(&b, "%14s  at the last update; %s updates recorded", SIZE(level_resident(last)),
+                  COUNT(image->level_count));
     page_wrap(p, &b, 16);
 }
 
@@ -259,8 +259,7 @@ static void moments_text(const struct page *p, const struct trace_image *image, 
     for (unsigned what = 0; what < 256; what++) {
         if (!of[what])
             continue;
-        page_right(&b, COUNT(counts[what]), 14);
-        buffer_printf(&b, "  %s", moment_name(of[what]));
+        buffer_printf(&b, "%14s  %s", COUNT(counts[what]), moment_name(of[what]));
         if (kind != MLW_KERNEL_ARENA && pages[what])
             buffer_printf(&b, ", %s pages", COUNT(pages[what]));
         if (kind != MLW_KERNEL_ARENA && ns[what])
@@ -292,7 +291,7 @@ int section_kernel(const struct page *p, const struct trace_image *image, uint32
 
 static void json_counts(struct json *j, const struct fault_count *c)
 {
-    table_fields(j, &(struct table){.columns = report_fault_columns}, c);
+    table_fields(j, TABLE(report_fault_columns), c);
 }
 
 static void json_faults(struct json *j, const struct fault_sums *sums)

@@ -241,7 +241,7 @@ int json_mapped(struct json *j, const struct model *m, struct names *names, uint
         const struct mapped_stack *s = order[i];
         json_open_object(j, NULL);
         failed = !frame_texts_stack(j, s->stack, &texts, names);
-        table_fields(j, &(struct table){.columns = report_mapping_columns}, s);
+        table_fields(j, TABLE(report_mapping_columns), s);
         json_close_object(j);
     }
     json_close_array(j);
@@ -259,7 +259,7 @@ static void write_free(struct json *j, const struct heap_view *h, enum pinned_ki
                                .with = kind != PINNED_OTHER ? REPORT_GLIBC : REPORT_OTHER};
     const struct heap_free f = heap_free_of(h, kind);
     json_open_object(j, keys[kind]);
-    table_fields(j, &(struct table){.columns = report_heaps_columns}, &h->pinned.sum[kind]);
+    table_fields(j, TABLE(report_heaps_columns), &h->pinned.sum[kind]);
     table_fields(j, &free, &f);
     json_close_object(j);
 }
@@ -269,7 +269,7 @@ static void write_heaps(struct json *j, const struct pinned *p, uint64_t limit)
     json_open_array(j, "heaps");
     for (size_t i = 0; i < p->count && i < limit; i++) {
         json_open_object(j, NULL);
-        table_fields(j, &(struct table){.columns = report_heap_columns}, &p->heaps[i]);
+        table_fields(j, TABLE(report_heap_columns), &p->heaps[i]);
         json_bool(j, "main", p->heaps[i].kind == PINNED_MAIN);
         json_close_object(j);
     }
@@ -303,7 +303,7 @@ int json_heap(struct json *j, const struct heap_view *h, struct names *names, ui
         const struct pinned_stack *s = &h->pinned.stacks.of[keepers[i]];
         json_open_object(j, NULL);
         failed = !frame_texts_stack(j, s->stack, &texts, names);
-        table_fields(j, &(struct table){.columns = report_keeper_columns}, s);
+        table_fields(j, TABLE(report_keeper_columns), s);
         json_close_object(j);
     }
     json_close_array(j);
@@ -350,8 +350,8 @@ static int write_process(struct json *j, const struct model *m, struct names *na
 
 static void write_suppressions(struct json *j, const struct suppressions *s)
 {
-    table_json(j, "suppressions", &(struct table){.columns = report_suppression_columns}, s->items,
-               s->count, sizeof *s->items);
+    table_json(j, "suppressions", TABLE(report_suppression_columns), s->items, s->count,
+               sizeof *s->items);
     json_number(j, "unused_suppressions", suppressions_unused(s));
 }
 
@@ -473,14 +473,8 @@ int report_json(FILE *out, const char *path, struct trace *t, struct symbols *sy
     json_warnings(&j, &w);
     if (o->suppressions)
         write_suppressions(&j, &suppressions);
-    if (symbols) {
-        const char *const *problems = NULL;
-        size_t n = symbols_problems(symbols, &problems);
-        json_open_array(&j, "symbol_problems");
-        for (size_t i = 0; i < n; i++)
-            json_text(&j, NULL, problems[i]);
-        json_close_array(&j);
-    }
+    if (symbols)
+        json_problems(&j, symbols, SIZE_MAX);
     json_close_object(&j);
     json_end(&j);
     warnings_release(&w);

@@ -110,8 +110,7 @@ void section_marks(const struct page *p, const struct trace_image *image,
         if (!shown++)
             page_heading(p, "Marks, after the start (--time START..END takes their names)");
         const uint64_t at = note->time_ns > image->start_ns ? note->time_ns - image->start_ns : 0;
-        page_right(&b, TIME(at), 13);
-        buffer_append_text(&b, "  ");
+        buffer_printf(&b, "%13s  ", TIME(at));
         if (note->control)
             buffer_printf(&b, "[%s]", mark_control(note));
         else
@@ -167,8 +166,7 @@ static void calls(const struct page *p, const struct model *m)
         if (!best)
             break;
         done[best] = true;
-        page_right(&b, COUNT(t->calls[best]), 14);
-        buffer_append_char(&b, ' ');
+        buffer_printf(&b, "%14s ", COUNT(t->calls[best]));
         page_percent(&b, t->calls[best], t->events);
         buffer_printf(&b, "  %s", mlw_op_name(best));
         if (t->failed[best])
@@ -178,13 +176,12 @@ static void calls(const struct page *p, const struct model *m)
         page_line(p, &b);
     }
     if (t->unknown_frees + t->before_frees) {
-        page_right(&b, COUNT(t->unknown_frees + t->before_frees), 14);
-        buffer_append_text(&b, "          releases of blocks from before the recording");
+        buffer_printf(&b, "%14s          releases of blocks from before the recording",
+                      COUNT(t->unknown_frees + t->before_frees));
         page_line(p, &b);
     }
     if (t->cross_thread_frees) {
-        page_right(&b, COUNT(t->cross_thread_frees), 14);
-        buffer_append_char(&b, ' ');
+        buffer_printf(&b, "%14s ", COUNT(t->cross_thread_frees));
         page_percent(&b, t->cross_thread_frees, t->releases);
         buffer_append_text(&b, "  of the releases were by another thread than the allocation");
         page_line(p, &b);
@@ -218,13 +215,9 @@ static void histogram(const struct page *p, const char *title, const char *first
         page_right(&b, buckets[i].label, 22);
         buffer_append_text(&b, "  ");
         page_bar(p, &b, buckets[i].sums.count, most, 20);
-        buffer_append_char(&b, ' ');
-        page_right(&b, COUNT(buckets[i].sums.count), 12);
-        buffer_append_char(&b, ' ');
+        buffer_printf(&b, " %12s ", COUNT(buckets[i].sums.count));
         page_percent(&b, buckets[i].sums.count, count);
-        buffer_append_char(&b, ' ');
-        page_right(&b, SIZE(buckets[i].sums.bytes), 12);
-        buffer_append_char(&b, ' ');
+        buffer_printf(&b, " %12s ", SIZE(buckets[i].sums.bytes));
         page_percent(&b, buckets[i].sums.bytes, bytes);
         page_line(p, &b);
     }
@@ -497,9 +490,9 @@ void section_mapped(const struct page *p, const struct model *m, struct names *n
         text_printf(p->out, "                (out of memory: the call sites are missing)\n");
     for (size_t i = 0; i < count && i < 8; i++) {
         const struct mapped_stack *s = &sites[i].sums;
-        page_right(&b, SIZE(s->peak_bytes), 14);
-        buffer_printf(&b, "  end %s; %s in %s call%s: ", SIZE(s->live_bytes), SIZE(s->bytes),
-                      COUNT(s->calls), s->calls == 1 ? "" : "s");
+        buffer_printf(&b, "%14s  end %s; %s in %s call%s: ", SIZE(s->peak_bytes),
+                      SIZE(s->live_bytes), SIZE(s->bytes), COUNT(s->calls),
+                      s->calls == 1 ? "" : "s");
         section_print_site(p, &b, names, sites[i].frame);
         page_wrap(p, &b, 16);
     }

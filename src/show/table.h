@@ -72,6 +72,9 @@ struct table {
     uint64_t start_ns;            /* where COLUMN_CLOCK and COLUMN_SINCE begin */
 };
 
+/* One that has no more than columns, as an argument. */
+#define TABLE(of) (&(struct table){.columns = (of)})
+
 /* The keys of a row, into the object that is open; as an object; row NULL: null. */
 void table_fields(struct json *j, const struct table *t, const void *row);
 void table_object(struct json *j, const char *key, const struct table *t, const void *row);

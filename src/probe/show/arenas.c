@@ -314,10 +314,7 @@ void probe_arenas_json(struct json *j, const struct probe_result *r)
     const struct arenas *a = r->arenas;
     write_process(j, r, a->processes ? &a->process[0] : &none);
     json_text(j, "waits_are", waits_are[a->waits]);
-    json_open_array(j, "not_seen");
-    for (unsigned i = 0; a->not_seen && i < ARENAS_NOT_SEEN_MAX && a->not_seen[i]; i++)
-        json_text(j, NULL, a->not_seen[i]);
-    json_close_array(j);
+    json_texts(j, "not_seen", a->not_seen, ARENAS_NOT_SEEN_MAX);
     json_open_array(j, "children");
     for (size_t i = 1; i < a->processes; i++) {
         json_open_object(j, NULL);

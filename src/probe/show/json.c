@@ -34,10 +34,7 @@ static void write_kernel_frames(struct json *j, const struct probe_result *r, ui
 {
     const char *names[PROBE_DEPTH_MAX];
     size_t n = probe_kernel_frames(r, kstack, names, PROBE_DEPTH_MAX);
-    json_open_array(j, "kernel_frames");
-    for (size_t i = 0; i < n; i++)
-        json_text(j, NULL, names[i]);
-    json_close_array(j);
+    json_texts(j, "kernel_frames", names, n);
 }
 
 static void write_key(struct json *j, const struct probe_result *r, const struct probe_report *how,

@@ -49,10 +49,7 @@ static void begin(struct json *j, const struct watch_process *p, const char *kin
     json_number(j, p->is_claim && !p->outside ? "claimed_ppid" : "ppid", (uint64_t)p->ppid);
     json_text(j, "host", gethostname(host, sizeof host) ? "" : host);
     json_text(j, "exe", p->stacks.image.exe);
-    json_open_array(j, "command");
-    for (const char *const *c = p->stacks.image.command; *c; c++)
-        json_text(j, NULL, *c);
-    json_close_array(j);
+    json_texts(j, "command", p->stacks.image.command, SIZE_MAX);
     struct buffer title = {0};
     const bool changed = p->title && !cmdline_is_same(p->title, p->stacks.image.command);
     cmdline_append(&title, p->stacks.image.exe, p->title, false);
@@ -89,7 +86,7 @@ static void write_totals(struct json *j, const struct watch_rows *rows)
 {
     const struct watch_figures f = watch_figures(
         &(struct watch_site){.chosen = rows->total, .growth_bytes = rows->growth_bytes});
-    table_fields(j, &(struct table){.columns = watch_figure_columns}, &f);
+    table_fields(j, TABLE(watch_figure_columns), &f);
 }
 
 static void write_row(struct json *j, const struct watch_rows *rows, const struct watch_row *row)
@@ -158,7 +155,7 @@ int watch_json_report(struct watch_view *v, const struct watch_report *r,
         write_age(j, r);
     if (r->kind == WATCH_FINAL) {
         write_end(j, p);
-        table_fields(j, &(struct table){.columns = watch_counter_columns}, &p->counters);
+        table_fields(j, TABLE(watch_counter_columns), &p->counters);
         json_number(j, "high_water_bytes", estimate_whole(p->high_water_bytes));
     }
     write_totals(j, rows);
