@@ -50,6 +50,13 @@ static inline __attribute__((unused)) uint64_t glibc_huge_heap_bytes(uint64_t pa
     return power && page_bytes >> 16 && !(page_bytes >> 40) ? page_bytes * GLIBC_HEAP_PAGES : 0;
 }
 
+/* How mp_, the parameters of malloc, begins in the file of every version: trim_threshold, top_pad,
+ * mmap_threshold, and arena_test for one arena. */
+#define GLIBC_PARAMETERS                                                                           \
+    {                                                                                              \
+        128 << 10, 128 << 10, 128 << 10, 8                                                         \
+    }
+
 /* The descriptor of a thread, to which its thread pointer points: the two words of the ring that it
  * is in, and its stack, guard included. The same from 2.26 to 2.43. */
 #define GLIBC_THREAD_RING  704u

@@ -34,6 +34,7 @@ struct found {
     struct static_probes notes;
     struct functions symbols;
     enum probe_source source;
+    uint64_t parameters; /* the address of mp_; 0: not known */
     /* By the notes: names of probes that are lost, of settings whose former value is, and of the
      * symbols that are missing; and what that amounts to. */
     char lost[512], lost_old[512], missing[128];
@@ -45,7 +46,7 @@ struct found {
 
 /* Looks symbols up, and keeps the name of one that there is not. */
 struct lookup {
-    const struct functions *symbols;
+    const struct found *found;
     const char *missing; /* NULL: none */
     char name[64];
 };
@@ -53,9 +54,9 @@ struct lookup {
 static bool symbol_address(void *arg, const char *name, uint64_t *address)
 {
     struct lookup *l = arg;
-    const struct function *f = functions_find(l->symbols, name);
-    *address = f ? f->address : 0;
-    if (!f) {
+    const struct function *f = functions_find(&l->found->symbols, name);
+    *address = f ? f->address : !strcmp(name, "mp_") ? l->found->parameters : 0;
+    if (!*address) {
         snprintf(l->name, sizeof l->name, "%s", name);
         l->missing = l->name;
     }
@@ -78,7 +79,7 @@ static void add_name(char *list, size_t room, const char *name)
 static bool read_arguments(struct found *f, const struct static_probe *note,
                            struct arenas_site *site)
 {
-    struct lookup l = {.symbols = &f->symbols};
+    struct lookup l = {.found = f};
     const char *text = note->arguments + strspn(note->arguments, " ");
     while (text && *text && site->arguments < ARENAS_ARGUMENTS) {
         struct arenas_argument *a = &site->argument[site->arguments];
@@ -229,17 +230,21 @@ static bool has_notes(const struct found *f)
     return false;
 }
 
-/* The library and the facts that it states itself. */
+/* The library and the facts that it states itself. Where its symbols do not name mp_, in which
+ * glibc keeps its parameters, the values that it starts with do. */
 static int look_into(struct probe_engine *e, struct found *f, struct error *err)
 {
-    return engine_find_files(e, err) ||
-                   files_find_library(&e->files, e->options->library, f->path, sizeof f->path,
-                                      err) ||
-                   static_probes_read(f->path, &f->notes, err) ||
-                   functions_read(f->path, FUNCTIONS_EXPORTED | FUNCTIONS_LOCAL | FUNCTIONS_DATA,
-                                  &f->symbols, err)
-               ? -1
-               : 0;
+    static const uint64_t usual[] = GLIBC_PARAMETERS;
+    if (engine_find_files(e, err) ||
+        files_find_library(&e->files, e->options->library, f->path, sizeof f->path, err) ||
+        static_probes_read(f->path, &f->notes, err) ||
+        functions_read(f->path, FUNCTIONS_EXPORTED | FUNCTIONS_LOCAL | FUNCTIONS_DATA, &f->symbols,
+                       err))
+        return -1;
+    f->parameters = found_address(f, "mp_");
+    if (!f->parameters && has_notes(f))
+        f->parameters = functions_variable(f->path, usual, sizeof usual);
+    return 0;
 }
 
 static const char no_symbols[] =

@@ -252,6 +252,48 @@ uint64_t functions_text(const char *path, const char *text, size_t bytes)
     return address;
 }
 
+/* How many places among the segment's bytes hold these; *at: the last one, from its start on. */
+static size_t count_places(const Elf_Data *d, const void *begins, size_t bytes, uint64_t *at)
+{
+    size_t n = 0;
+    for (size_t i = 0; i + bytes <= d->d_size; i += 8)
+        if (!memcmp((const char *)d->d_buf + i, begins, bytes)) {
+            *at = i;
+            n++;
+        }
+    return n;
+}
+
+uint64_t functions_variable(const char *path, const void *begins, size_t bytes)
+{
+    struct error ignored;
+    int fd;
+    size_t programs = 0, found = 0;
+    uint64_t address = 0, at = 0;
+    GElf_Phdr p;
+    Elf *elf = open_elf(path, &fd, &ignored);
+    if (!elf)
+        return 0;
+    if (elf_getphdrnum(elf, &programs))
+        programs = 0;
+    for (size_t i = 0; i < programs; i++) {
+        if (!gelf_getphdr(elf, (int)i, &p) || p.p_type != PT_LOAD || !(p.p_flags & PF_W))
+            continue;
+        const uint64_t skip = -p.p_vaddr & 7; /* to a multiple of 8 in memory */
+        const Elf_Data *d = p.p_filesz > skip
+                                ? elf_getdata_rawchunk(elf, (int64_t)(p.p_offset + skip),
+                                                       p.p_filesz - skip, ELF_T_BYTE)
+                                : NULL;
+        const size_t here = d && d->d_buf ? count_places(d, begins, bytes, &at) : 0;
+        if (here)
+            address = p.p_vaddr + skip + at;
+        found += here;
+    }
+    elf_end(elf);
+    close(fd);
+    return found == 1 ? address : 0;
+}
+
 size_t functions_build_id(const char *path, uint8_t *id, size_t room)
 {
     struct error ignored;

@@ -57,6 +57,10 @@ size_t functions_segments(const char *path, struct elf_segment *segments, size_t
 /* The address, in the ELF file, of these bytes among its constants; 0: they are not there. */
 uint64_t functions_text(const char *path, const char *text, size_t bytes);
 
+/* The address, in the ELF file, of the one variable that holds these bytes when the file is loaded,
+ * at a multiple of 8; 0: none does, or several do. */
+uint64_t functions_variable(const char *path, const void *begins, size_t bytes);
+
 /* The build-id of the file: how many bytes of `id` were written; 0 when it has none of up to
  * `room`. */
 size_t functions_build_id(const char *path, uint8_t *id, size_t room);
