@@ -17,14 +17,14 @@
 struct bytes {
     uint8_t *data;
     size_t n, cap;
-    bool failed; /* out of memory at some time: the content is not complete */
+    bool failed; /* memory ran out at some time: the content is incomplete */
 };
 
 /* Makes room for `extra` more bytes; returns false (and marks the buffer) without memory. */
 bool bytes_reserve(struct bytes *b, size_t extra);
 void bytes_free(struct bytes *b);
 void bytes_put(struct bytes *b, const void *data, size_t n);
-/* A count, then the bytes. */
+/* Puts the count of the bytes, and then the bytes. */
 void bytes_put_text(struct bytes *b, const void *data, size_t n);
 
 static inline void bytes_put_u8(struct bytes *b, uint8_t v)
@@ -49,7 +49,7 @@ static inline void bytes_put_varint(struct bytes *b, uint64_t v)
 
 struct span {
     const uint8_t *p, *end;
-    bool bad; /* asked for more than there was */
+    bool bad; /* a read went past the end */
 };
 
 static inline struct span span_of(const void *data, size_t n)
@@ -60,7 +60,7 @@ static inline struct span span_of(const void *data, size_t n)
 }
 static inline size_t span_left(const struct span *s) { return (size_t)(s->end - s->p); }
 
-/* n bytes, or NULL. */
+/* Takes n bytes; NULL if there are not n. */
 static inline const uint8_t *span_take(struct span *s, uint64_t n)
 {
     if (s->bad || n > span_left(s)) {
@@ -97,7 +97,7 @@ static inline uint64_t span_varint(struct span *s)
     return 0;
 }
 
-/* A counted text; *n is its length. NULL when it does not fit. */
+/* Takes a counted text; *n is its length. NULL if it reaches past the end. */
 static inline const uint8_t *span_text(struct span *s, size_t *n)
 {
     uint64_t m = span_varint(s);
@@ -111,16 +111,16 @@ struct arena {
     struct arena_piece *pieces;
     size_t used, cap;
 };
-/* Zeroed, aligned to 16; NULL without memory. */
+/* Allocates zeroed memory, aligned to 16. NULL without memory. */
 void *arena_alloc(struct arena *a, size_t n);
-/* A copy of n bytes with a NUL behind it. */
+/* Copies n bytes and adds a NUL. NULL without memory. */
 char *arena_text(struct arena *a, const void *data, size_t n);
-/* Pieces that end with a NUL each (the last one may lack it, when a NUL stands behind p[bytes]), as
- * a list that ends with NULL; they stay where they are. NULL without memory. */
+/* Makes a NULL-terminated list of the texts at p, each of which ends with a NUL. The last text
+ * may lack its NUL if p[bytes] is one. The texts are not copied. NULL without memory. */
 const char *const *arena_pieces(struct arena *a, const char *p, size_t bytes);
 void arena_free(struct arena *a);
 
-/* A map of two numbers to a small one. No removal. */
+/* A map from two numbers to a small one. Entries cannot be removed. */
 struct pair_map {
     struct pair_map_entry {
         uint64_t a, b;
@@ -128,10 +128,10 @@ struct pair_map {
     } * entries;
     size_t n, cap;
 };
-/* The place of (a, b)'s value, which stands there plus 1; 0: it is new, and the caller fills it.
- * NULL without memory. */
+/* Returns the place of the value of (a, b), stored plus 1. 0 there: the entry is new, and the
+ * caller fills it. NULL without memory. */
 uint32_t *pair_map_at(struct pair_map *m, uint64_t a, uint64_t b);
-/* The value of (a, b), or UINT32_MAX. */
+/* Returns the value of (a, b), or UINT32_MAX. */
 uint32_t pair_map_get(const struct pair_map *m, uint64_t a, uint64_t b);
 void pair_map_free(struct pair_map *m);
 

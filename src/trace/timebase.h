@@ -12,13 +12,13 @@ struct raw;
 struct timebase {
     uint64_t origin;  /* clock at time 0 */
     unsigned shift;   /* a sealed tick is 1 << shift ticks of the clock */
-    uint64_t near;    /* ticks of the clock: processors' clocks disagree by less; about 1 us */
+    uint64_t near;    /* ticks of the clock by which processors' clocks may disagree; about 1 us */
     uint64_t tick_ns; /* nanoseconds of a sealed tick, in units of 2^-32 */
 };
 
-/* From the pairs of the recording (sorted). *uncertain is set when they do not suffice to know the
- * rate of a TSC: it is then taken as one tick a nanosecond. `settled` may be NULL: set when the
- * rate is that of the recording's first half second, which more pairs do not change. */
+/* Computes the timebase from the sorted pairs of the recording. *uncertain: the pairs do not
+ * suffice for the rate of a TSC, which is then taken as one tick a nanosecond. *settled (may be
+ * NULL): the rate is that of the first half second, and later pairs do not change it. */
 void timebase_of(const struct raw *r, struct timebase *t, bool *uncertain, bool *settled);
 
 static inline uint64_t timebase_tick(const struct timebase *t, uint64_t clock)
@@ -30,7 +30,7 @@ static inline uint64_t tick_to_ns(uint64_t tick, uint64_t tick_ns)
 {
     return (uint64_t)((unsigned __int128)tick * tick_ns >> 32);
 }
-/* The clock at a time. */
+/* Returns the clock at a time. */
 static inline uint64_t timebase_clock(const struct timebase *t, uint64_t ns)
 {
     return t->origin + ((uint64_t)(((unsigned __int128)ns << 32) / t->tick_ns) << t->shift);

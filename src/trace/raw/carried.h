@@ -9,24 +9,25 @@
 
 #include "index.h"
 
-/* Notes a sound chunk, each before it is read. False without memory. */
+/* Notes a sound chunk; call it for each one before reading it. Returns false without memory. */
 bool carried_note(struct raw *r, const struct mlw_chunk *c, const uint8_t *payload,
                   uint64_t offset);
-/* After the last one: which count; streams that they name are made. 0, or -1 with *err. */
+/* Chooses the chunks that count, after the last one was noted, and makes the streams that they
+ * name. Returns 0, or -1 with *err. */
 int carried_choose(struct raw *r, struct error *err);
 void carried_free(struct carried *c);
 
 /* True if the rows of a chunk of the stream are all released. */
 bool carried_is_released(const struct raw_stream *s, uint32_t sequence, uint32_t payload_bytes);
 
-/* How many zeros stand at p. */
+/* Returns how many of the n bytes at p are zero before the first that is not. */
 size_t carried_zeros(const uint8_t *p, size_t n);
 
-/* The payload of a chunk that counts, to be freed; NULL with *err. */
+/* Reads the payload of a chunk that counts. The caller frees it. NULL with *err. */
 uint8_t *carried_read(const struct raw *r, const struct carried_chunk *k, struct error *err);
 
-/* Where a window ends, as a clock: at the last row, or, while a program runs, when the file was
- * last written to. */
+/* Returns the clock at which a window ends: that of the last row, or, while a program runs, of
+ * the last write to the file. */
 uint64_t carried_latest(const struct raw *r);
 
 #endif

@@ -17,7 +17,8 @@
 struct decode_pair {
     uint64_t first, second; /* masks of their bits */
     uint8_t first_bytes, bytes;
-} __attribute__((aligned(32))); /* its place in a table is then a few bits of the header */
+} __attribute__((
+    aligned(32))); /* aligned, so that a few bits of the header give its place in a table */
 
 #define DECODE_MASK(log2) (UINT64_MAX >> (64 - (8 << (log2))))
 #define DECODE_PLACE(a, b)                                                                         \
@@ -64,7 +65,8 @@ static inline const uint8_t *decode_rest(const uint8_t *p, unsigned header, stru
     return p;
 }
 
-/* Where the next row begins, or NULL when this one is for mlw_row_decode. */
+/* Decodes a call row. Returns where the next row begins, or NULL if mlw_row_decode must read
+ * this one. */
 static inline const uint8_t *decode_call(const uint8_t *p, struct mlw_row_state *st,
                                          struct mlw_row *row)
 {

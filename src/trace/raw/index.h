@@ -20,8 +20,8 @@ struct carried_chunk {
 /* A chunk of any type, in the order of the file. */
 struct carried_piece {
     uint64_t offset, image_id;
-    uint64_t clock; /* for EVENTS when it was written, 0 unknown; for others the clock of its last
-                       record */
+    uint64_t clock; /* for EVENTS the clock when it was written (0: unknown); for others the clock
+                       of its last record */
     uint32_t type;
     uint32_t stream, sequence, payload_bytes; /* for EVENTS; stream as in raw.met[] */
 };
@@ -49,7 +49,7 @@ struct raw_chunk {
 };
 #define RAW_SECOND_FILE ((uint64_t)1 << 63)
 
-/* The rows that one thread (or the signal handlers in it) wrote. Stays where it is. */
+/* The rows that one thread, or the signal handlers in it, wrote. Pointers to it stay valid. */
 struct raw_stream {
     uint32_t image; /* index into images[] */
     uint32_t thread, lane, tid;
@@ -57,22 +57,22 @@ struct raw_stream {
     uint32_t thread_index;   /* dense number of the thread in its image */
     struct raw_chunk *chunk; /* [held] after raw_finish by sequence, one of each; before, those
                                 that are no copies stand in front, in the order of the file */
-    uint32_t chunks; /* that may be read: after raw_finish all; while it grows, as far as each goes
-                        on where the one before ended */
+    uint32_t chunks; /* chunks that may be read: all after raw_finish; while the file grows, those
+                        that follow one another without a gap */
     uint32_t held, chunk_room;
     struct raw_chunk *copy; /* [copies] interim ones, while the recording grows */
     uint32_t copies, copy_room;
     uint64_t ready_calls; /* in chunks[]; while it grows */
-    bool hidden;          /* while it grows: a thread with a lower number is still to come */
+    bool hidden;          /* while the file grows: a thread with a lower number may still appear */
     bool merging;         /* for merge.c: it knows of this stream */
     uint64_t first_clock; /* base clock of its first chunk */
-    uint64_t lost_calls;  /* as the stream itself said, at most */
+    uint64_t lost_calls;  /* the most that the stream itself reported */
     uint64_t gap_calls;   /* rows that are missing between its chunks */
-    /* For a flight recorder: rows up to here were released, or are to be taken as released. */
+    /* For a flight recorder: rows up to this position were released, or count as released. */
     bool skips;
     uint32_t skip_sequence, skip_bytes; /* a chunk, and how much of its payload */
     uint64_t skip_calls;
-    uint32_t whole;  /* chunks before this sequence were seen that are no copies */
+    uint32_t whole;  /* all chunks before this sequence were seen, and not as copies */
     uint32_t pieces; /* chunks of it in the file */
 };
 
@@ -98,7 +98,7 @@ struct raw_image {
     uint64_t before_blocks, before_bytes; /* its sums before the window; UINT64_MAX: not known */
     uint64_t lost_reported;               /* by the process itself or its parent, in END */
     uint64_t own_bytes;
-    uint64_t first_clock, last_clock; /* seen anywhere; first UINT64_MAX when nothing was */
+    uint64_t first_clock, last_clock; /* over all records; first_clock UINT64_MAX: there is none */
     const char *command, *environment, *exe, *allocator, *session;
     size_t command_bytes, environment_bytes; /* NUL-ended pieces */
     const char *title, *comm;                /* as they were at the end; NULL: not known */
@@ -127,8 +127,8 @@ struct raw {
     int fd, second_fd; /* second_fd: rows saved from a dead session, or -1 */
     uint64_t file_bytes, damaged_bytes;
     bool growing; /* see raw_grow */
-    bool odd;     /* then: there is something in it that sealing while it grows does not know */
-    uint64_t ready_calls; /* then: call rows that may be read */
+    bool odd; /* if growing: the file has something that sealing while it grows does not support */
+    uint64_t ready_calls; /* if growing: call rows that may be read */
     uint32_t clock_kind;
     bool has_file; /* the FILE chunk was found */
     uint64_t start_clock, start_monotonic_ns, start_realtime_ns;
@@ -154,16 +154,17 @@ struct raw {
     struct pair_map image_map, stream_map;
 };
 
-/* The image of that id, made when there is none yet; NULL without memory. */
+/* Finds or makes the image of an id. NULL without memory. */
 struct raw_image *raw_image_of(struct raw *r, uint64_t id);
-/* Something of the image has this clock; 0: it is not known. */
+/* Widens the image's range of clocks by this one; 0: not known. */
 void raw_see_clock(struct raw_image *im, uint64_t clock);
 /* Sets `parent` of the images. */
 void raw_find_parents(struct raw *r);
 void raw_sort_pairs(struct raw *r);
-/* Makes streams[]: by image, thread, lane; images know theirs. 0 or -1. */
+/* Makes streams[], sorted by image, thread and lane, and the range of each image. Returns 0, or
+ * -1 with *err. */
 int raw_sort_streams(struct raw *r, struct error *err);
-/* The same as raw_image_of, of a stream. */
+/* Finds or makes a stream. NULL without memory. */
 struct raw_stream *raw_stream_of(struct raw *r, uint64_t image, uint32_t thread, uint32_t lane);
 
 #endif

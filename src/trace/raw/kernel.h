@@ -29,9 +29,9 @@ struct kernel_moment {
 };
 
 struct kernel_events {
-    uint32_t kinds;              /* that were asked for */
-    uint64_t lost;               /* as the recorder said */
-    uint64_t left_out;           /* too many to be kept */
+    uint32_t kinds;              /* kinds that were recorded */
+    uint64_t lost;               /* reported by the recorder */
+    uint64_t left_out;           /* left out above the bound */
     struct kernel_fault *faults; /* after kernel_assign by image, then clock */
     size_t fault_count, fault_cap;
     struct kernel_level *levels;
@@ -48,16 +48,17 @@ struct kernel_run {
     size_t fault_count, level_count, moment_count;
 };
 
-/* When an image was there, by its clock; `end` UINT64_MAX when it did not end by an exec. */
+/* The range of clocks of an image; `end` is UINT64_MAX unless it ended by an exec. */
 struct kernel_image {
     uint32_t pid, index;
     uint64_t start, end;
 };
 
-/* Takes the payload of a KERNEL chunk. False without memory; what makes no sense is left out. */
+/* Reads the payload of a KERNEL chunk, and skips records that make no sense. Returns false
+ * without memory. */
 bool kernel_read(struct kernel_events *k, struct span s);
-/* Gives each event its image, the one of its process at that time; those of processes without one
- * are dropped. Sorts `images`. */
+/* Assigns each event to the image of its process at that time, and drops events of processes
+ * without an image. It sorts `images`. */
 void kernel_assign(struct kernel_events *k, struct kernel_image *images, size_t n);
 
 struct kernel_run kernel_run_of(const struct kernel_events *k, uint32_t image);

@@ -11,12 +11,12 @@
 
 #include "raw.h"
 
-/* Writes the recovered chunks to the file open at `out`, at its end; *chunks is how many.
- * Marks the images whose session was read. After raw_open; raw_add then takes the file. 0 or -1
- * (only when `out` cannot be written). */
+/* Appends the recovered chunks to the file open at `out`, and marks the images whose session was
+ * read. *chunks: how many. Call it after raw_open, and then raw_add with that file. Returns 0,
+ * or -1 with *err if `out` cannot be written. */
 int recover_rows(struct raw *r, int out, unsigned *chunks, struct error *err);
-/* Removes the sessions that recover_rows read and that are the caller's own, once what it found is
- * safe. */
+/* Removes the sessions that recover_rows read, if they are the caller's own. Call it when the
+ * recovered rows are safe. */
 void recover_remove(const struct raw *r);
 
 #endif

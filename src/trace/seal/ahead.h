@@ -11,14 +11,14 @@
 
 struct ahead {
     struct feed *feed;
-    struct merge_row *next, *end; /* the rows at hand; who takes one moves `next` */
+    struct merge_row *next, *end; /* the rows at hand; the caller that takes one moves `next` */
 };
 
-/* Without rows at hand: gets some. 1, 0 at the end, -1 with *err. */
+/* Gets rows when none are at hand. Returns 1, 0 at the end, or -1 with *err. */
 int ahead_fill(struct ahead *a, struct error *err);
 
-/* Fetches what the rows behind `r`, which are at hand, need of `live`: first places, then blocks.
- * That does not pay when the caches hold all of it. */
+/* Fetches the parts of `live` that the rows behind `r` need: first places, then blocks. It does
+ * not pay while the processor's caches hold all of it. */
 #define AHEAD_PLACES 32
 #define AHEAD_BLOCKS 12
 FETCHES ahead_prefetch(const struct ahead *a, const struct merge_row *r, const struct live *live)
@@ -31,11 +31,11 @@ FETCHES ahead_prefetch(const struct ahead *a, const struct merge_row *r, const s
         live_prefetch_block(live, r[AHEAD_BLOCKS].row.address);
 }
 
-/* The next row is a release of a block that is not there, or an allocation of one that still is.
- * Two processors' clocks may disagree by a little, and a processor may read its clock before older
- * loads are done; so, when another thread's row that makes it right is at most a microsecond
- * behind, the row and what its stream does up to there are put behind that row, with that row's
- * clock. True when another row is next, or the same one at another place. */
+/* Puts off the next row, which releases a block that is not live, or allocates one that still
+ * is. Processors' clocks may disagree a little, and a processor may read its clock before older
+ * loads are done. So if another thread's row at most a microsecond later resolves the
+ * contradiction, this row, and the rows of its stream up to there, move behind that row and get
+ * its clock. Returns true if a->next has changed. */
 bool ahead_put_off(struct ahead *a, const struct timebase *t);
 
 #endif

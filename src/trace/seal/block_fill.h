@@ -12,7 +12,7 @@ struct block_writer {
     struct pack pack;
     struct columns *now, *spare; /* the block in the making; what another is made in, or NULL */
     struct packer *packer;       /* NULL: this thread packs */
-    bool may_start;              /* there may be a packer, and it is not there yet */
+    bool may_start;              /* a packer may be started, and is not yet */
     bool continues;              /* the block given to the packer is the image's last so far */
     uint32_t limit;              /* events of a block */
     struct block_position at;    /* the image's state: of events and allocs, before the block */
@@ -32,8 +32,8 @@ struct block_writer {
     size_t thread_last_cap;
 };
 
-/* For an event of another thread than the one before, and the first of a block. False without
- * memory. */
+/* Prepares for an event of another thread than the last, and for the first event of a block.
+ * Returns false without memory. */
 bool block_fill_turn(struct block_writer *b, uint64_t tick, uint32_t thread);
 /* Adds the fields that few events have. */
 void block_fill_other(struct block_writer *b, uint64_t address);
@@ -51,8 +51,8 @@ static inline void block_fill_path(struct block_writer *b, uint32_t i, unsigned 
     b->now->path[i] = (uint8_t)path;
 }
 
-/* For a block that begins or ends: from these packing makes the columns of addresses and usable
- * sizes. address: 0 when the reader does not know it. */
+/* Notes the place of a block that begins or ends; packing makes the columns of addresses and
+ * usable sizes from these. address: 0 if the reader does not know it. */
 static inline void block_fill_place(struct block_writer *b, uint64_t address, uint64_t usable)
 {
     b->now->where[b->places] = address;

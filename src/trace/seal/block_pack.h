@@ -11,7 +11,7 @@
 struct columns {
     uint32_t image;
     uint64_t number;
-    struct seal_block head; /* all but what packing chooses: `reference` */
+    struct seal_block head; /* complete except for `reference`, which packing chooses */
     unsigned reference;     /* the mode that was smaller when it was last tried; packing may try */
     uint32_t refs, sizes, stacks;
     bool any_path;
@@ -38,17 +38,18 @@ struct pack {
     struct bytes scratch;
 };
 void pack_free(struct pack *p);
-/* Writes the block. 0 or -1. */
+/* Packs and writes the block. Returns 0, or -1 with *err. */
 int pack_block(struct pack *p, struct columns *c, struct error *err);
 
-/* A thread that packs one block at a time. Functions are for one thread, the caller's; while it has
- * a block, the caller must not touch that block, nor *p and its writer. */
+/* A thread that packs one block at a time. All functions are for one thread, the caller's. While
+ * the packer has a block, the caller must not use that block, *p, or p's writer. */
 struct packer;
-/* NULL when there is no thread or memory to be had: the caller packs by itself. */
+/* Starts the thread. Returns NULL without a thread or memory; then the caller packs itself. */
 struct packer *packer_open(struct pack *p);
-/* It must have none. */
+/* Gives a block to the packer, which must have none. */
 void packer_give(struct packer *k, struct columns *c);
-/* Until it has none. 0, or -1 with what went wrong with the last one, as often as it is asked. */
+/* Waits until the packer has no block. Returns 0, or -1 with the error of the last block, at
+ * every call. */
 int packer_wait(struct packer *k, struct error *err);
 /* Waits, and ends the thread. NULL does nothing. */
 void packer_close(struct packer *k);

@@ -16,15 +16,15 @@ struct block_event {
 };
 
 struct block_writer;
-/* `calls`: of the whole recording, about. Its blocks are cut accordingly. `threads`: how many it
- * may use beside the caller's; the file does not depend on it. */
+/* calls: of the whole recording, approximately; it decides the size of blocks. threads: how many
+ * to use beside the caller's; the file does not depend on it. NULL with *err. */
 struct block_writer *block_writer_new(struct seal_writer *w, uint64_t calls, unsigned threads,
                                       struct error *err);
-/* From now on it may use a thread. */
+/* Allows the writer to use a thread from now on. */
 void block_writer_beside(struct block_writer *b);
 void block_writer_free(struct block_writer *b);
-/* The file, for sections that are no blocks: valid until the next flush. NULL with *err. The caller
- * must not use it in any other way. */
+/* Returns the writer of the file, for sections other than blocks; valid until the next flush.
+ * The caller must not use the file otherwise. NULL with *err. */
 struct seal_writer *block_writer_lend(struct block_writer *b, struct error *err);
 /* Begins an image (number `image` in the file). */
 void block_writer_image(struct block_writer *b, uint32_t image, struct live *live);
@@ -43,14 +43,14 @@ struct block_position {
 };
 int block_writer_save(struct block_writer *b, struct block_position *p, struct error *err);
 void block_writer_restore(struct block_writer *b, struct block_position *p);
-/* Adds an event. For a release the block must still be in the live table (it is removed after),
- * for an allocation already there. The block must not be full. 0 or -1. */
+/* Adds an event. The released block must still be in the live table, an allocated one already.
+ * The block of events must not be full. Returns 0, or -1 with *err. */
 int block_writer_add(struct block_writer *b, const struct block_event *e, bool is_call,
                      struct error *err);
 int block_writer_flush(struct block_writer *b, struct error *err);
 /* True if a flush would write nothing. */
 bool block_writer_empty(const struct block_writer *b);
-/* Forgets the image's events so far (its live table is empty again); numbers of blocks go on. */
+/* Forgets the image's events so far; its live table must be empty. Numbers of blocks go on. */
 void block_writer_forget(struct block_writer *b);
 uint64_t block_writer_blocks(const struct block_writer *b);
 uint64_t block_writer_events(const struct block_writer *b);

@@ -16,10 +16,10 @@ struct carry_out {
     uint64_t bytes, blocks; /* written so far */
 };
 
-/* Completes the head and appends both. 0, or -1 with *err. */
+/* Completes the head, and appends head and payload. Returns 0, or -1 with *err. */
 int carry_put(struct carry_out *out, struct mlw_chunk *c, const void *payload, size_t n,
               struct error *err);
-/* The chunk at an offset of the file open at fd, once more. */
+/* Appends a copy of the chunk at an offset of the file open at fd. Returns 0, or -1 with *err. */
 int carry_again(struct carry_out *out, int fd, uint64_t offset, struct error *err);
 
 #endif

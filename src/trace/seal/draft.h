@@ -13,19 +13,19 @@
 
 struct seal_draft;
 
-/* `fd`: the raw recording, open for reading; `out`: where the sealed file will be. Both stay the
- * caller's. `calls`: how many there will be; 0: not known, then nothing is sealed until there are
- * so many that more do not matter. NULL with *err. */
+/* fd: the raw recording, open for reading; out: the place of the sealed file; both stay the
+ * caller's. calls: the number of calls in the end; 0: not known, and sealing begins when more
+ * calls would not change the size of blocks. NULL with *err. */
 struct seal_draft *seal_draft_open(int fd, const struct trust_place *out, uint64_t calls,
                                    struct error *err);
 struct raw *seal_draft_raw(struct seal_draft *d);
-/* The image whose rows are to come; 0: none yet. An id, as in the chunks. */
+/* Returns the id of the image whose rows are needed next; 0: none yet. */
 uint64_t seal_draft_wants(const struct seal_draft *d);
-/* Takes the file up to h->file_bytes, then works for a while. 2: there is more to do, 1: it
- * must grow first, -1 with *err: there will be no result. */
+/* Takes the file up to h->file_bytes, and works for a while. Returns 2 if there is more to do, 1
+ * if the file must grow first, or -1 with *err if there will be no result. */
 int seal_draft_go(struct seal_draft *d, const struct trace_horizon *h, struct error *err);
-/* The raw recording is whole, and its index finished (raw_finish). Seals the rest and lets the
- * result take its place. A descriptor of it, or -1 with *err. */
+/* Seals the rest and puts the result in its place. The raw recording must be complete, and its
+ * index finished (raw_finish). Returns a descriptor of the sealed file, or -1 with *err. */
 int seal_draft_end(struct seal_draft *d, const struct seal_how *how,
                    struct trace_seal_result *result, struct error *err);
 void seal_draft_close(struct seal_draft *d); /* NULL is fine */

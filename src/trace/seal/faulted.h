@@ -15,23 +15,24 @@
 
 struct faulted;
 
-/* Faults of one image, by clock; they must outlive it. NULL without memory. */
+/* faults: those of one image, by clock; they must outlive the result. NULL without memory. */
 struct faulted *faulted_new(const struct kernel_fault *faults, size_t n);
 void faulted_free(struct faulted *f); /* NULL is fine, as in all that follow */
 
-/* Judges the faults before `clock`: what follows happens then. */
+/* Resolves the faults before `clock`. Call it before each change at that clock. */
 void faulted_until(struct faulted *f, uint64_t clock);
-/* A block begins, by a call of thread `tid` (0: it was inherited). stack: for the result. */
+/* Adds a block, made by a call of thread `tid` (0: inherited). stack: for the result. */
 void faulted_begin(struct faulted *f, uint64_t address, uint64_t bytes, uint32_t stack,
                    uint32_t tid);
 void faulted_end(struct faulted *f, uint64_t address, uint64_t bytes);
-/* The program maps and unmaps memory itself. */
+/* Adds or removes a mapping that the program makes itself. */
 void faulted_map(struct faulted *f, uint64_t address, uint64_t bytes, uint32_t stack);
 void faulted_unmap(struct faulted *f, uint64_t address, uint64_t bytes);
-/* Everything that lived is forgotten. */
+/* Forgets all blocks and mappings. */
 void faulted_forget(struct faulted *f);
 
-/* After faulted_until(UINT64_MAX): where fault i was, and the stack of the call behind it. */
+/* Returns the place of fault i and the stack of the call that made the block or mapping. Call it
+ * after faulted_until(UINT64_MAX). */
 void faulted_result(const struct faulted *f, size_t i, uint32_t *stack, uint8_t *place);
 /* True if memory ran out: then some faults are without a stack. */
 bool faulted_failed(const struct faulted *f);

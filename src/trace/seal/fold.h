@@ -8,8 +8,8 @@
 #include "trace/raw/raw.h"
 #include "trace/trace.h"
 
-/* Appends to the file of `r` (finished, open for appending). 0, or -1 with *err; the appended part
- * then counts for nothing. */
+/* Folds, and appends the result to the file of `r`, which must be finished and open for
+ * appending. Returns 0, or -1 with *err; then readers ignore the appended part. */
 int fold_recording(struct raw *r, const struct trace_fold_how *how,
                    struct trace_fold_result *result, struct error *err);
 

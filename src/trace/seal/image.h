@@ -21,39 +21,41 @@ enum image_fate {
     IMAGE_FORGOTTEN /* it ended before: only what its children inherit matters */
 };
 
-/* Begins image `index` of the recording, number `number` of the file. `parent`: the one it was
- * forked from, stopped at that moment, or NULL; its live blocks become the first events. */
+/* Begins image `index` of the recording, as image `number` of the file. parent: the image it was
+ * forked from, stopped at that moment, or NULL; the parent's live blocks become the first
+ * events. NULL with *err. */
 struct image_work *image_begin(struct raw *r, const struct timebase *t, uint32_t index,
                                uint32_t number, struct image_work *parent, enum image_fate fate,
                                uint64_t cut, struct block_writer *b, struct error *err);
-/* Before the first image_run: its rows may be read ahead by a thread of their own, until
- * image_free. */
+/* Allows a thread to read the image's rows ahead, until image_free; call it before the first
+ * image_run. */
 void image_beside(struct image_work *g);
-/* For a recording that grows. After image_begin: no rows are there for now. image_grow: after
- * raw_grow and raw_finish: as merge_grow; image_moved: the same of an image that gets no rows now.
- */
+/* For a recording that grows. Call image_growing after image_begin: no rows come for now. After
+ * raw_grow and raw_finish call image_grow, as merge_grow, or image_moved for an image that gets
+ * no rows now. */
 void image_growing(struct image_work *g);
 int image_grow(struct image_work *g, uint64_t limit, bool *late, struct error *err);
 int image_moved(struct image_work *g, struct error *err);
 uint64_t image_limit(const struct image_work *g);
 bool image_is_stalled(const struct image_work *g);
-/* The latest clock of a call so far, and how many marks from outside were written early. */
+/* Returns the latest clock of a call so far. */
 uint64_t image_last_clock(const struct image_work *g);
 bool image_marks_hold(const struct image_work *g);
-/* Takes rows up to (not including) the clock `until` (UINT64_MAX: all), at most so many. 2: there
- * may be more of them, 1: there are more behind `until`, 0: the image is done. */
+/* Takes rows before the clock `until` (UINT64_MAX: all), at most `rows`. Returns 2 if there may
+ * be more before `until`, 1 if there are more behind it, 0 if the image is done, or -1 with
+ * *err. */
 int image_run(struct image_work *g, uint64_t until, uint64_t rows, struct error *err);
-/* Between image_run and the work on a child: the gathered events are written, and the block writer
- * is free for use; then back. */
+/* Writes the gathered events and frees the block writer, between image_run and the work on a
+ * child. image_resume takes the writer back. */
 int image_suspend(struct image_work *g, struct error *err);
 void image_resume(struct image_work *g);
 struct image_totals {
     uint64_t events, calls, lost_calls;
 };
-/* For IMAGE_FOLDED, after image_run came to an end: whether a call under way stopped it before. */
+/* For IMAGE_FOLDED, after the last image_run: true if a call in progress stopped it early. */
 bool image_stopped(const struct image_work *g);
-/* For IMAGE_FOLDED: appends what its rows so far have led to, as CARRIED chunks. Sets where its
- * streams (raw.streams[]) go on. 0 or -1. */
+/* For IMAGE_FOLDED: appends the result of its rows so far as CARRIED chunks, and sets the
+ * positions from which its streams (raw.streams[]) go on. Returns 0, or -1 with *err. */
 struct carry_out;
 int image_carry(struct image_work *g, struct carry_out *out, struct error *err);
 /* After the last row: writes nodes, facts and the last block. */

@@ -15,7 +15,7 @@ struct image_thread {
     uint64_t calls, start, end; /* clocks */
     uint64_t lost_said;         /* by LOST rows */
     uint32_t turn;              /* allocations */
-    bool ended, due;            /* due: image_names_write has something to write of it */
+    bool ended, due;            /* due: image_names_write has something to write about it */
     uint32_t tid;
     const char *name;
 };
@@ -27,12 +27,12 @@ struct note {
     const char *label;
 };
 
-/* How much of what names the events is in the file. */
+/* The facts that name events and are in the file already. */
 struct image_early {
     uint32_t sections; /* EARLY sections written */
     bool described;    /* the process is, since the last reset */
     uint32_t nodes;    /* dense ids 1..nodes are */
-    uint32_t *unknown; /* those of them that are to be written again: their meaning was not known */
+    uint32_t *unknown; /* nodes to be written again, because their meaning was not known */
     size_t unknown_count, unknown_cap;
     size_t modules;    /* elements of modules[] */
     uint32_t *threads; /* those that are due */
@@ -104,14 +104,14 @@ struct image_work {
     size_t note_count, note_cap;
     struct kernel_run kernel;
     struct faulted *faulted; /* NULL: there are no faults */
-    uint32_t tid;            /* whose row is taken; 0: none */
+    uint32_t tid;            /* the thread whose row is being taken; 0: none */
     uint32_t *used;          /* by dense id: the recorder's id */
     size_t used_count, used_cap;
     uint64_t calls, inherited, first_block, allocs, start_clock, last_clock, unreadable,
         reset_clock;
     struct image_early early;
-    bool silent;  /* rows change the live blocks, and are no events: before the window */
-    bool stopped; /* folding ended before its time: a call is under way */
+    bool silent;  /* before the window: rows change the live blocks, but are not events */
+    bool stopped; /* folding ended early, because a call is in progress */
     const char *carry_note;
     uint64_t marks_from; /* clock: marks from outside before it are left out */
     struct carry *carry; /* NULL: the recording is not a flight recorder's */
@@ -128,70 +128,74 @@ static inline uint32_t image_dense_id(struct image_work *g, uint32_t id)
     return n && n->dense ? n->dense : image_dense_id_new(g, id);
 }
 
-/* A row that is no call. 0 or -1. */
+/* Takes a row that is not a call. Returns 0, or -1 with *err. */
 int image_take_meta(struct image_work *g, const struct mlw_row *r, uint32_t thread,
                     struct error *err);
-/* The recorder's node `id` is this one. 0, or -1 without memory. */
+/* Sets the meaning of the recorder's node `id`. Returns 0, or -1 without memory. */
 int image_node(struct image_work *g, uint32_t id, const struct node *node);
 
-/* How many marks from outside up to the clock: those that EARLY sections of up to there have. */
+/* Returns how many marks from outside there are up to the clock, which are those in EARLY
+ * sections up to there. */
 size_t image_outside_marks(const struct image_work *g, uint64_t until);
 
 /* --- image_calls.c --- */
 
-/* Writes the block in the making, which is not the image's last, behind what names its events. */
+/* Writes the facts that name the events of the block in the making, and then the block, which is
+ * not the image's last. Returns 0, or -1 with *err. */
 int image_write_block(struct image_work *g, struct error *err);
-/* A block begins: in the live table, and as an event unless it is silent. */
+/* Adds a block to the live table, and as an event unless the image is silent. Returns 0, or -1
+ * with *err. */
 int image_begin_block(struct image_work *g, const struct block_event *e, uint32_t stack,
                       uint32_t turn, bool is_call, struct error *err);
 
 /* --- image_facts.c --- */
 
-/* Something is to be written of the thread before the next block. 0, or -1 without memory. */
+/* Notes that a fact of the thread must be written before the next block. Returns 0, or -1
+ * without memory. */
 int image_thread_due(struct image_work *g, uint32_t thread);
-/* The recorder's node `id` means something else than before, or is known at last. 0, or -1 without
- * memory. */
+/* Notes that the meaning of the recorder's node `id` changed, or became known. Returns 0, or -1
+ * without memory. */
 int image_node_changed(struct image_work *g, uint32_t id);
-/* Writes what names the events so far, as far as it is not in the file: for a block that is about
- * to be written and is not the image's last. 0 or -1. */
+/* Writes the facts that name the events so far and are not in the file yet, before a block that
+ * is not the image's last. Returns 0, or -1 with *err. */
 int image_names_write(struct image_work *g, struct error *err);
 
-/* The node of a dense id, by itself; NULL: its row was not seen. *module: 1 + its place, 0: none.
- */
+/* Returns the node of a dense id; NULL if its row was not seen. *module: 1 + its index; 0: none. */
 const struct node *image_node_of(const struct image_work *g, uint32_t dense, uint32_t *module);
 
 /* --- image_named.c --- */
 
-/* Appends what the namer has for the image's nodes, as records of MLW_TLV_NAMES. 0 or -1. */
+/* Appends the namer's names for the image's nodes, as records of MLW_TLV_NAMES. Returns 0, or -1
+ * without memory. */
 int image_name(const struct image_work *g, const struct trace_namer *namer, struct bytes *out,
                struct error *err);
 
 /* --- image_carry.c, image_carry_file.c --- */
 
-/* The functions return false, or -1 with *err, without memory. */
+/* These functions return false, or -1 with *err, without memory. */
 int carry_begin(struct image_work *g, enum image_fate fate, uint64_t cut, struct error *err);
 void carry_free(struct carry *c);
 /* Reads the CARRIED chunks of the image. */
 int carry_load(struct image_work *g, struct error *err);
-/* An event that is none. */
+/* Counts a call before the window, which becomes no event. */
 bool carry_count(struct image_work *g, const struct block_event *e, bool is_call);
 bool carry_origin(struct image_work *g, uint32_t slot, const struct block_event *e);
 void carry_taken(struct image_work *g, const struct merge_row *a);
 /* True if the rows before the window are done. head: the next row, NULL at the end. */
 bool carry_is_due(struct image_work *g, const struct merge_row *head, uint64_t until);
-/* True if the image has a window at all, and is to begin it now. */
+/* True if the image has a window and must begin it now. */
 bool carry_speaks(const struct image_work *g);
 int carry_speak(struct image_work *g, struct error *err);
-/* The live blocks, oldest first; to be freed. NULL without memory. */
+/* Lists the live blocks, oldest first. The caller frees the list. NULL without memory. */
 struct carry_block *carry_gather(const struct image_work *g);
-/* The dense number of a thread of the image, by the recorder's; UINT32_MAX: there is none. */
+/* Returns the dense number of a thread of the image by the recorder's number; UINT32_MAX: none. */
 uint32_t carry_thread(const struct image_work *g, uint32_t number);
 
 /* ---- image_kernel.c ---- */
 
-/* Makes the kernel's facts of the image: its arrays of faults, levels and moments, from a clock on.
- * f: where the faults were, judged to the end; NULL when there are none. False without memory;
- * image_kernel_facts_free in either case. */
+/* Makes the image's arrays of faults, levels and moments, from a clock on. f: the resolved
+ * faults; NULL: none. Returns false without memory. The caller calls image_kernel_facts_free in
+ * both cases. */
 bool image_kernel_facts(const struct kernel_run *r, const struct faulted *f,
                         const struct timebase *t, uint64_t from_clock, struct trace_image *m);
 void image_kernel_facts_free(const struct trace_image *m);

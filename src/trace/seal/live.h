@@ -17,7 +17,7 @@
 
 struct live_block {
     uint64_t address, size, usable;
-    uint64_t born;         /* allocations of the image before it */
+    uint64_t born;         /* number of allocations of the image before this one */
     uint32_t stack;        /* the recorder's id */
     uint32_t thread, turn; /* its thread, and how many allocations that thread had made */
     uint8_t op, path;
@@ -38,8 +38,9 @@ struct live {
 };
 
 void live_free(struct live *l);
-/* A place of the table: the slot, and enough of the address's hash to distinguish blocks nearly
- * always. The hash says where the place would be best, so places move without a look at blocks. */
+/* A place of the table holds the slot and a part of the address's hash, which nearly always
+ * distinguishes blocks. The hash gives the preferred position, so places move without a look at
+ * the blocks. */
 #define LIVE_PLACE(slot, hash) (((uint64_t)(slot) + 1) << 32 | (hash))
 #define LIVE_PLACE_SLOT(place) ((uint32_t)((place) >> 32) - 1)
 
@@ -47,8 +48,8 @@ static inline uint32_t live_hash(uint64_t address)
 {
     return (uint32_t)(address * 0x9e3779b97f4a7c15u >> 32);
 }
-/* The slot of the block at the address (not 0), or LIVE_NONE. *at: its place, or the one where it
- * belongs; valid until the table changes. */
+/* Returns the slot of the block at the address (not 0), or LIVE_NONE. *at: its place, or the
+ * place where it belongs; valid until the table changes. */
 static inline uint32_t live_find_at(const struct live *l, uint64_t address, size_t *at)
 {
     const uint32_t hash = live_hash(address);
@@ -72,8 +73,8 @@ static inline uint32_t live_find(const struct live *l, uint64_t address)
     size_t at;
     return live_find_at(l, address, &at);
 }
-/* Fetches what live_find of the address will look at, and then the block found. That pays when the
- * table is larger than the caches near the processor. */
+/* These fetch the memory that live_find_at will read for an address, and then the block. They
+ * pay when the table is larger than the processor's near caches. */
 static inline bool live_is_far(const struct live *l) { return l->mask > LIVE_NEAR; }
 FETCHES live_prefetch(const struct live *l, uint64_t address)
 {
@@ -89,13 +90,13 @@ FETCHES live_prefetch_block(const struct live *l, uint64_t address)
         __builtin_prefetch((const char *)(b + 1) - 1, 1); /* it may reach over two lines */
     }
 }
-/* Room for one more block, before live_find_at says where it belongs. False without memory. */
+/* Makes room for one more block; call it before live_find_at. Returns false without memory. */
 bool live_grow(struct live *l);
 static inline bool live_reserve(struct live *l) { return l->count < l->room || live_grow(l); }
-/* A slot never used before, for live_add_at. LIVE_NONE without memory or slots. */
+/* Returns a slot that was never used, for live_add_at. LIVE_NONE without memory or slots. */
 uint32_t live_new_slot(struct live *l);
-/* A slot for a new block at an address that is not live, at its place; its fields are the caller's
- * to set, but address, size and live. LIVE_NONE without memory or slots. */
+/* Adds a block at an address that is not live, at its place, and returns its slot. It sets
+ * address, size and live; the caller sets the other fields. LIVE_NONE without memory or slots. */
 static inline uint32_t live_add_at(struct live *l, uint64_t address, uint64_t size, size_t at)
 {
     uint32_t slot;
@@ -115,9 +116,11 @@ static inline uint32_t live_add_at(struct live *l, uint64_t address, uint64_t si
     l->bytes += size;
     return slot;
 }
-/* Nothing may lie behind an empty place that it passed. */
+/* Moves entries back over an emptied place, so that a search finds all entries without passing
+ * an empty place. */
 void live_close_gap(struct live *l, size_t at);
-/* The block at the place ends. Its fields stay, but `live`, until the slot is taken again. */
+/* Removes the block at the place. Its fields except `live` stay valid until the slot is used
+ * again. */
 static inline void live_remove_at(struct live *l, uint32_t slot, size_t at)
 {
     struct live_block *b = &l->blocks[slot];

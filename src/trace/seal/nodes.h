@@ -16,7 +16,7 @@
 
 struct node {
     uint64_t pc;
-    uint32_t parent, module; /* the recorder's ids; of parents that mean the same, one */
+    uint32_t parent, module; /* the recorder's ids; parents of one meaning have one id here */
     uint8_t flags;
     bool known;     /* false: it was used and not announced (yet) */
     uint32_t id;    /* the recorder's, of the first that was announced with this meaning */
@@ -40,10 +40,10 @@ struct nodes {
     size_t place_count, place_cap;
 };
 
-/* The index into all[] of an id that is not on a page, 0 for none. */
+/* Returns the index into all[] of an id that is not on a page; 0: none. */
 uint32_t nodes_find_apart(const struct nodes *t, uint32_t id);
 
-/* The node of an id; NULL: it was neither announced nor used. */
+/* Returns the node of an id; NULL if it was neither announced nor used. */
 static inline struct node *nodes_find(const struct nodes *t, uint32_t id)
 {
     const uint32_t page = id >> NODES_PAGE_BITS;
@@ -54,11 +54,12 @@ static inline struct node *nodes_find(const struct nodes *t, uint32_t id)
     return i ? &t->all[i] : NULL;
 }
 
-/* The same, made when it is used before it is announced. NULL without memory. */
+/* Returns the node of an id, and makes it if it is used before it is announced. NULL without
+ * memory. */
 struct node *nodes_use(struct nodes *t, uint32_t id);
 
-/* The recorder's node `id`, which is not 0, has this pc, parent, module and flags. 1 when it meant
- * something else before, 0, or -1 without memory. */
+/* Sets pc, parent, module and flags of the recorder's node `id`, which is not 0. Returns 1 if it
+ * had another meaning before, 0 otherwise, or -1 without memory. */
 int nodes_announce(struct nodes *t, uint32_t id, const struct node *meaning);
 
 void nodes_free(struct nodes *t);

@@ -13,17 +13,18 @@ struct seal_how {
     void *arg;
 };
 
-/* Writes to the empty file open at `out` (seekable). */
+/* Seals the recording into the empty seekable file open at `out`. Returns 0, or -1 with *err. */
 int seal_recording(struct raw *r, int out, const struct seal_how *how,
                    struct trace_seal_result *result, struct error *err);
-/* For a flight recorder: folds the rows before the clock `cut` and appends what they led to. Images
- * that were folded say so, and their streams where they go on. */
+/* For a flight recorder: folds the rows before the clock `cut` and appends the result. It marks
+ * the folded images, and sets the positions from which their streams go on. Returns 0, or -1
+ * with *err. */
 struct carry_out;
 struct timebase;
 int seal_fold(struct raw *r, const struct timebase *t, uint64_t cut, struct carry_out *out,
               struct error *err);
-/* To a file beside `out`, which takes its place when it is whole. Returns its descriptor, open for
- * reading, or -1 with *err. */
+/* Seals into a new file that replaces `out` when it is complete. Returns its descriptor, open
+ * for reading, or -1 with *err. */
 int seal_beside(struct raw *r, const struct trust_place *out, const struct seal_how *how,
                 struct trace_seal_result *result, struct error *err);
 

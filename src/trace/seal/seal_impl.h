@@ -52,20 +52,22 @@ struct sealing {
     size_t met_room;
 };
 
-/* Orders the images, and decides what becomes of each; again when there are more. 0 or -1. */
+/* Orders the images and decides the fate of each. Call it again when there are more images.
+ * Returns 0, or -1 with *err. */
 int seal_plan(struct sealing *s, struct error *err);
 uint64_t seal_start_of(const struct raw_image *m);
 int seal_make_blocks(struct sealing *s, uint64_t calls, struct error *err);
-/* The rows of an image may be read by a thread, if that is worth it and none reads. */
+/* Lets a thread read the rows of an image, if that pays and no thread reads yet. */
 void seal_read_beside(struct sealing *s, struct level *l);
-/* Works for a while. 2: there is more to do, 1: it must grow first, 0: all is done, -1. */
+/* Works for a while. Returns 2 if there is more to do, 1 if the file must grow first, 0 if all
+ * is done, or -1 with *err. */
 int seal_step(struct sealing *s, struct error *err);
 int seal_write_facts(struct sealing *s, enum seal_type type, const struct file_facts *f,
                      struct error *err);
 struct file_facts seal_facts_of(const struct raw *r, const struct timebase *t);
 void seal_release(struct sealing *s);
 
-/* Before image_finish of an image of a recording that grows, and behind it. */
+/* Called for an image of a growing recording, before and after its image_finish. */
 void seal_draft_finishing(struct sealing *s, const struct level *l);
 
 #endif

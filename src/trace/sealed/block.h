@@ -64,7 +64,7 @@ static inline uint64_t seal_usable_of(uint64_t size, uint64_t code)
     return mlw_usual_usable(size) + (code ? mlw_unzigzag(code - 1) : 0);
 }
 
-/* True if an event of this operation has ...; op 0 (inferred) has nothing. */
+/* True if an event of this operation has the column; op 0 (inferred) has none. */
 static inline bool seal_has_size(unsigned op) { return mlw_op_fields(op) & MLW_F_SIZE; }
 static inline bool seal_has_stack(unsigned op) { return mlw_op_fields(op) & MLW_F_STACK; }
 

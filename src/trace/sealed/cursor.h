@@ -11,14 +11,14 @@
 #include "store.h"
 
 struct cursor;
-/* threads: that are there to read, the caller's own among them. The first takes the batches, the
- * second makes them (decoder.h), and those beyond load blocks ahead. */
+/* threads: to read with, the caller's included. The first takes the batches, the second makes
+ * them (decoder.h), and further ones load blocks ahead. NULL with *err. */
 struct cursor *cursor_open(struct store *s, uint32_t image, unsigned columns, uint64_t to_ns,
                            unsigned threads, struct error *err);
-/* 1 with *batch set, 0 at the end, -1 with *err (no memory, or the file cannot be read; damage is
- * skipped and counted in the store's info). */
+/* Reads the next batch. Returns 1 with *batch set, 0 at the end, or -1 with *err without memory,
+ * or if the file cannot be read. Damage is skipped and counted in the store's info. */
 int cursor_next(struct cursor *c, struct trace_batch *batch, struct error *err);
-/* Loads a block ahead, if there is one, and a place for it: whether there was. Any thread. */
+/* Loads a block ahead. Returns false if there is no block left, or no place for it. Any thread. */
 bool cursor_help(struct cursor *c);
 void cursor_close(struct cursor *c);
 

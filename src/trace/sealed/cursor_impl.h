@@ -25,7 +25,7 @@ struct arrays {
     uint64_t *begun_size, *begun_usable, *begun_address;
     size_t begun;
     bool argued; /* some arguments are not 0 */
-    bool each;   /* size, stack and usable hold for each event */
+    bool each;   /* size, stack and usable are valid for each event */
 };
 
 #define CURSOR_ENTRIES          (BATCH + 16)
@@ -34,7 +34,7 @@ struct arrays {
 /* Findings about blocks, for the store. */
 struct cursor_finding {
     struct store_block *block;
-    uint32_t lost_calls; /* it was read to its end, but for so many calls; or, */
+    uint32_t lost_calls; /* it was read to its end, except for this many calls; or */
     bool damaged;        /* it is damaged */
 };
 struct cursor_found {
@@ -89,7 +89,7 @@ struct cursor {
     uint32_t *ended;  /* blocks that the caller knows and that ended in a lost range */
     size_t ended_n, ended_cap;
     bool degraded;
-    uint8_t *known; /* by slot: the caller saw it begin, and not end */
+    uint8_t *known; /* by slot: the caller saw the block begin, and not end */
     size_t known_cap;
     bool dropped; /* events were dropped since the last address epoch */
 
@@ -119,10 +119,10 @@ static inline bool wants(const struct cursor *c, unsigned column)
     return (c->columns & column) != 0;
 }
 
-/* Decodes the next n events of the block. False when the block cannot be: its checksums hold, but
- * its content is impossible. *given events are then in the arrays that *from is set to. */
+/* Decodes the next n events of the block. Returns false if the content is impossible although
+ * the checksums are right; then *given events are in the arrays at *from. */
 bool cursor_take(struct cursor *c, uint32_t n, struct arrays **from, uint32_t *given);
-/* Before the first events of a block. */
+/* Call it before the first events of a block. Returns 0, or -1 with *err. */
 int cursor_take_begin(struct cursor *c, struct error *err);
 
 /* Notes something for cursor_settle. */
@@ -130,19 +130,21 @@ void cursor_find(struct cursor *c, struct cursor_finding finding);
 
 bool cursor_arrays_make(struct arrays *a, size_t n);
 void cursor_arrays_free(struct arrays *a);
-/* As cursor_next, but what reading found out about blocks stays in c->found. */
+/* As cursor_next, but findings about blocks stay in c->found. */
 int cursor_decode(struct cursor *c, struct trace_batch *batch, struct error *err);
-/* Puts it into the store: by the thread that reads the store's info. */
+/* Moves findings into the store. Call it in the thread that reads the store's info. */
 void cursor_settle(struct cursor *c, struct cursor_found *found);
-/* Hands out the first n entries of the arrays, of which so many begin blocks. */
+/* Makes a batch of the first n entries of the arrays, of which `begun` begin blocks. */
 void cursor_give(struct cursor *c, const struct arrays *a, size_t n, struct trace_batch *batch);
-/* Room in the stack and its spare entries; in `known`. False without memory. */
+/* Makes room in the stack of free slots, with its spare entries, or in `known`. Returns false
+ * without memory. */
 bool cursor_stack_room(struct cursor *c, size_t entries);
 bool cursor_known_room(struct cursor *c, size_t slots);
-/* The mirror is not the state before the current block (its head is read): makes it so, as far as
- * that can be known. exact: only the one block before is missing. 0 or -1. */
+/* Brings the mirror of the slots to the state before the current block, whose head is read, as
+ * far as that can be known. exact: only the one block before it is missing. Returns 0, or -1
+ * with *err. */
 int cursor_resync(struct cursor *c, bool exact, struct error *err);
-/* A batch of inferred releases, of blocks that ended in a lost range. */
+/* Makes a batch of inferred releases for blocks that ended in a lost range. */
 void cursor_give_ended(struct cursor *c, struct trace_batch *batch);
 
 #endif

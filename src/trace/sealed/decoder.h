@@ -12,13 +12,13 @@
 #define DECODER_PARTS 8u
 
 struct decoder;
-/* Starts to read where the cursor stands, whose last batch no longer holds. The cursor stays the
- * caller's and must not be used until decoder_close. NULL when there is no thread or memory to be
- * had: the caller reads by itself. */
+/* Starts to read at the cursor's position; the cursor's last batch becomes invalid. The cursor
+ * stays the caller's, who must not use it before decoder_close. Returns NULL without a thread or
+ * memory; then the caller reads itself. */
 struct decoder *decoder_open(struct cursor *c);
 /* As cursor_next. */
 int decoder_next(struct decoder *d, struct trace_batch *batch, struct error *err);
-/* Ends the thread, wherever it is. NULL does nothing. */
+/* Ends the thread at any time. NULL is fine. */
 void decoder_close(struct decoder *d);
 
 #endif

@@ -8,7 +8,8 @@
 #include "sealed.h"
 #include "trace/trace.h"
 
-/* In IMAGE: how much of its environment follows. Earlier readers take the second for none. */
+/* In IMAGE: the part of the environment that follows. Earlier readers take FACTS_SETTINGS for
+ * none. */
 enum { FACTS_ENVIRONMENT = 1, FACTS_SETTINGS = 2 };
 
 enum seal_fact {
@@ -55,22 +56,25 @@ struct image_facts {
 
 void facts_put_file(struct seal_writer *w, struct section *s, const struct file_facts *f);
 void facts_put_image(struct seal_writer *w, struct section *s, const struct image_facts *f);
-/* Writes the names of events so far: modules, threads (whose numbers are in `threads`) and event
- * notes that no EARLY section of the image had; `described`: and what the image says of its
- * process. */
+/* Writes the facts that name the events so far and that no EARLY section of the image has:
+ * modules, threads (with their numbers in `threads`) and event notes. described: also the
+ * description of the process. */
 void facts_put_early(struct seal_writer *w, struct section *s, const struct image_facts *f,
                      bool described, const uint32_t *threads);
-/* nodes[0..n) are those numbered first...; n is at most SEAL_NODES_MAX. */
+/* Writes the nodes numbered first..first + n - 1; n is at most SEAL_NODES_MAX. Returns 0, or -1
+ * with *err. */
 int facts_write_nodes(struct seal_writer *w, uint32_t image, const struct trace_frame_node *nodes,
                       uint32_t first, uint32_t n, struct error *err);
 
-/* 0, or -1 when damaged (or no memory). Texts live in the arena. */
+/* Reads the facts of a section. Texts live in the arena. Returns 0, or -1 with *err if it is
+ * damaged, or without memory. */
 int facts_read_file(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
                     struct file_facts *f, struct error *err);
 int facts_read_image(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
                      struct image_facts *f, struct error *err);
-/* The EARLY sections of an image, put together; zeroed at first. Adds the section at h,
- * which must be the next. 0 or -1. The arrays of f.image are in the arena after ..._finish. */
+/* The EARLY sections of an image, combined; zeroed at first. facts_read_early adds the section
+ * at h, which must be the next, and returns 0, or -1 with *err. The arrays of f.image are in the
+ * arena after early_facts_finish. */
 struct early_facts {
     struct image_facts f;
     uint64_t sections;
@@ -81,9 +85,9 @@ struct early_facts {
 };
 int facts_read_early(int fd, const struct section_head *h, ZSTD_DCtx *z, struct arena *a,
                      struct early_facts *e, struct error *err);
-/* Frees the arrays, copied to the arena. 0 or -1 without memory. */
+/* Copies the arrays to the arena and frees them. Returns 0, or -1 without memory. */
 int early_facts_finish(struct early_facts *e, struct arena *a);
-/* Into nodes[1..count], those that this section has. */
+/* Reads the nodes of a section into nodes[1..count]. Returns 0, or -1 with *err. */
 int facts_read_nodes(int fd, const struct section_head *h, ZSTD_DCtx *z,
                      struct trace_frame_node *nodes, uint32_t count, struct error *err);
 

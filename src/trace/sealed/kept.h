@@ -11,13 +11,13 @@
 #include "numbers.h"
 #include "store.h"
 
-/* To be raised when the parts, or their meaning, change. A release of mallow changes it too. */
+/* Raise it when the parts or their meaning change. The version of mallow counts as well. */
 #define KEPT_VERSION 4u
 
 #define KEPT_COLUMNS_MOST 24u
 #define KEPT_COUNTS       1u /* column: varints: id of a column, how many numbers or bytes it has */
 
-/* The parts of all together may take a quarter of the recording, and this. */
+/* All parts together may take a quarter of the recording, plus this. */
 #define KEPT_BYTES (8u << 20)
 
 struct kept_column {
@@ -45,18 +45,18 @@ struct kept_making {
 
 uint64_t kept_made_by(void);
 
-/* True if the index has a part that holds; r is then to be closed. */
+/* Finds a valid part of the index. If it returns true, the caller calls kept_close. */
 bool kept_open(struct kept_reading *r, const struct store *s, uint32_t image, uint64_t kind,
                uint64_t key);
 void kept_close(struct kept_reading *r);
-/* How many numbers or bytes the column has; 0 when it is not there. */
+/* Returns how many numbers or bytes the column has; 0 if it is missing. */
 uint64_t kept_count(const struct kept_reading *r, unsigned column);
-/* All of them, n. False when they are damaged, or there is no memory. */
+/* Reads all n numbers of a column. Returns false if they are damaged, or without memory. */
 bool kept_numbers(struct kept_reading *r, unsigned column, uint64_t *to, size_t n);
 /* See trace_kept_table. */
 bool kept_table(struct kept_reading *r, unsigned first, unsigned columns, size_t n,
                 trace_kept_take *take, void *arg);
-/* The bytes, until the next call. NULL as above. */
+/* Returns the bytes of a column, valid until the next call. NULL as above. */
 const uint8_t *kept_bytes(struct kept_reading *r, unsigned column);
 
 /* False without memory. */
@@ -64,12 +64,13 @@ bool kept_begin(struct kept_making *k, const struct store *s, uint32_t image, ui
                 uint64_t key);
 void kept_put_numbers(struct kept_making *k, unsigned column, const uint64_t *v, size_t n);
 void kept_put_bytes(struct kept_making *k, unsigned column, const void *data, size_t n);
-/* After the last column. False: it is not whole (no memory), and cannot be kept. */
+/* Completes a part after its last column. Returns false without memory; then the part cannot be
+ * kept. */
 bool kept_end(struct kept_making *k);
 void kept_drop(struct kept_making *k);
 
-/* Puts parts into the file, behind those that hold; what does not hold is removed. Returns whether
- * they are there. No failure is one of the caller's work. */
+/* Writes parts into the file behind the valid ones, and removes those that are not valid.
+ * Returns true if the parts are in the file. A failure does not concern the caller's result. */
 bool kept_write(const struct store *s, struct kept_making *const *parts, size_t count);
 
 #endif

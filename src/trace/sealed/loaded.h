@@ -19,7 +19,7 @@ struct code_counts {
 
 enum loaded_state {
     LOADED,
-    LOADED_NOT_THERE, /* where a block was found, there is none that is sound any more */
+    LOADED_NOT_THERE, /* no sound block is at the offset any more */
     LOADED_DAMAGED,   /* its head is sound, its columns are not */
     LOADED_FAILED     /* err says why */
 };
@@ -28,7 +28,7 @@ struct loaded {
     enum loaded_state state;
     struct error err;
     struct store_block *block;
-    struct section_head head; /* sound unless NOT_THERE, or FAILED before it was read */
+    struct section_head head; /* valid unless NOT_THERE, or FAILED before it was read */
     bool has_head;
     struct bytes code, threads_text, address, path, far, other, argument, scratch;
     struct numbers thread, reference, size, stack, time, usable;

@@ -14,18 +14,19 @@ struct numbers {
     size_t patch;   /* index of the next patch, SIZE_MAX for none */
     uint64_t value; /* the value of that patch */
     struct span rest;
-    bool bad; /* a patch that cannot be */
+    bool bad; /* a patch is damaged */
 };
 
-/* 0, or -1 with *err. n: how many numbers there must be. */
+/* Loads a column that must have n numbers. Returns 0, or -1 with *err. */
 int numbers_load(struct numbers *c, int fd, const struct section_head *h, unsigned id, size_t n,
                  ZSTD_DCtx *z, struct bytes *scratch, struct error *err);
 void numbers_free(struct numbers *c);
-/* The next k numbers. -1 when there are not that many, or the patches are bad. */
+/* Takes the next k numbers. Returns -1 if there are fewer, or if patches are damaged. */
 int numbers_take_u64(struct numbers *c, uint64_t *out, size_t k);
 int numbers_take_u32(struct numbers *c, uint32_t *out, size_t k); /* the low halves */
-/* Without planes all numbers are 0 but the patches: the next one of the next k numbers, taken.
- * False when there is none. Then the k are passed over by: */
+/* For a column without planes, where all numbers are 0 except the patches: takes the next patch
+ * among the next k numbers. Returns false if there is none left. Then numbers_pass moves on by
+ * k. */
 bool numbers_patch(struct numbers *c, size_t k, size_t *at, uint64_t *value);
 int numbers_pass(struct numbers *c, size_t k); /* -1 as above */
 

@@ -98,7 +98,7 @@ static inline unsigned predict_code(struct predict *p, uint64_t address, uint64_
     return PREDICT_NONE;
 }
 
-/* Reader: the address for a code; 0 for a code that cannot be. class: of `usable`. */
+/* Reader: returns the address for a code; 0 for an impossible code. class: that of `usable`. */
 static inline uint64_t predict_address(struct predict *p, unsigned code, unsigned class,
                                        uint64_t usable, uint64_t difference)
 {

@@ -105,15 +105,15 @@ struct seal_writer {
 int seal_writer_open(struct seal_writer *w, int fd, struct error *err);
 void seal_writer_close(struct seal_writer *w);
 void section_begin(struct section *s, enum seal_type type, uint32_t image, uint64_t number);
-/* Compresses and adds a stream; an empty one is left out. Sticky failure in s->data. */
+/* Compresses and adds a stream; an empty one is left out. A failure marks s->data. */
 void section_put(struct seal_writer *w, struct section *s, unsigned id, unsigned part,
                  const void *data, size_t n);
-/* Numbers as byte planes of the width that suits most, the others as patches. */
+/* Adds numbers as byte planes of the width that suits most of them, and the others as patches. */
 void section_put_u32(struct seal_writer *w, struct section *s, unsigned id, const uint32_t *v,
                      size_t n, struct bytes *scratch);
 void section_put_u64(struct seal_writer *w, struct section *s, unsigned id, const uint64_t *v,
                      size_t n, struct bytes *scratch);
-/* Appends the section to the file. 0 or -1. */
+/* Appends the section to the file. Returns 0, or -1 with *err. */
 int section_write(struct seal_writer *w, struct section *s, struct error *err);
 
 /* --- reading --- */
@@ -125,15 +125,18 @@ struct section_head {
     struct seal_stream streams[SEAL_STREAMS_MAX];
 };
 
-/* Reads the head of the section at `offset`. 1 when sound, 0 when there is none, -1 error. */
+/* Reads the head of the section at `offset`. Returns 1 if it is sound, 0 if there is none, or -1
+ * with *err. */
 int section_head_read(int fd, uint64_t offset, uint64_t file_bytes, struct section_head *h,
                       struct error *err);
-/* The offset of the first sound section at or after `offset` (h filled), or file_bytes. */
+/* Returns the offset of the first sound section at or after `offset`, and fills h; or
+ * file_bytes. */
 uint64_t section_find(int fd, uint64_t offset, uint64_t file_bytes, struct section_head *h);
 /* The stream (id, part), or NULL. */
 const struct seal_stream *section_stream(const struct section_head *h, unsigned id, unsigned part);
-/* Reads and decompresses a stream into `to` (replacing what it held; 16 spare bytes behind).
- * `most` bounds its raw bytes. 1 when read, 0 when absent (to->n = 0), -1 when damaged (*err). */
+/* Reads and decompresses a stream into `to`, replacing its content, with 16 spare bytes behind.
+ * most: the bound on its raw bytes. Returns 1 if read, 0 if absent (to->n is 0), or -1 with *err
+ * if damaged. */
 int section_read(int fd, const struct section_head *h, unsigned id, unsigned part, size_t most,
                  ZSTD_DCtx *zstd, struct bytes *scratch, struct bytes *to, struct error *err);
 

@@ -13,11 +13,11 @@
 struct store_block {
     uint64_t offset, number, first_event, first_tick, last_tick;
     uint32_t events, calls, used_slots, new_slots;
-    /* Under the lock, as the flags behind it: its calls that were added to lost_calls. */
+    /* Calls of it that were added to lost_calls. The lock guards this and the flags below. */
     uint32_t lost_calls;
-    bool damaged; /* found so when the file was opened */
-    /* It was found damaged when it was read, and is counted as such; it was read to its end. What a
-     * cursor gives out depends on neither. */
+    bool damaged; /* it was damaged when the file was opened */
+    /* read_damaged: it was damaged when it was read, and is counted. read_whole: it was read to
+     * its end. The output of a cursor depends on neither. */
     bool read_damaged, read_whole;
 };
 
@@ -41,7 +41,7 @@ struct store {
     int fd;
     pthread_mutex_t lock; /* held while a cursor adds what reading found out (cursor_settle) */
     uint64_t file_bytes;
-    uint64_t recorded_bytes; /* without the index behind END */
+    uint64_t recorded_bytes; /* bytes without the index behind END */
     uint64_t made_of; /* a sum of the heads of all sections that are no index: with them of every
                          byte that was recorded */
     struct store_kept *kept; /* [kept_count] as they stand in the file */
@@ -56,7 +56,7 @@ struct store {
     bool has_end; /* the END section is there: the file is whole */
 };
 
-/* fd stays the caller's. 0 or -1. */
+/* Opens the sealed file at fd, which stays the caller's. Returns 0, or -1 with *err. */
 int store_open(struct store *s, int fd, struct error *err);
 void store_close(struct store *s);
 
