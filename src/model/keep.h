@@ -7,9 +7,10 @@
 
 #include "model/model.h"
 
-/* The model of everything in the image, finished; NULL: the index has none that makes sense. */
+/* Returns the finished model of the whole image from the index; NULL if the index has none, or
+ * one that does not add up. The caller frees it (model_free). */
 struct model *model_kept(struct trace *t, uint32_t image);
-/* For a finished model without a filter and an observer: keeps it for others. */
+/* Keeps a finished model, which must have no filter and no observer, for the index. */
 void model_keep(const struct model *m, struct trace *t, uint32_t image);
 
 #endif

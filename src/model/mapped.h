@@ -13,36 +13,39 @@
 #include <stdint.h>
 
 struct mapped_stack {
-    uint64_t calls, bytes; /* all its mappings, ever */
+    uint64_t calls, bytes; /* sums of all its mappings since the start */
     uint64_t live_bytes;   /* now */
-    uint64_t peak_bytes;   /* when all that was mapped was most; after mapped_finish */
+    uint64_t peak_bytes;   /* at the image's peak of mapped bytes; valid after mapped_finish */
     uint64_t version;      /* the version of the peak that peak_bytes was saved for */
     uint32_t stack;
 };
 
 struct mapped; /* NULL where nothing was mapped yet */
 
-/* A mapping begins: older ones in its place end. *m is made at the first one; stacks: how many ids
- * there are, from 1. file: it is not anonymous, and only ends older ones. False without memory. */
+/* Adds a mapping and ends the older ones in its place. The first call makes *m. Stack ids are
+ * 1..stacks. A file mapping only ends older ones. Returns false without memory. */
 bool mapped_add(struct mapped **m, uint32_t stacks, uint64_t start, uint64_t bytes, uint32_t stack,
                 bool file, uint64_t time_ns);
-/* [start, start + bytes) is not mapped any more. The bytes of known mappings that were there;
- * UINT64_MAX without memory (a mapping that is cut in two is two), when nothing
- * is known any more. */
+/* Ends the mappings in [start, start + bytes), cutting one in two if needed. Returns the bytes
+ * of known mappings that were there. Without memory it returns UINT64_MAX, and the set must
+ * not be used from then on. */
 uint64_t mapped_cut(struct mapped *m, uint64_t start, uint64_t bytes);
-/* After the last call: peak_bytes of the stacks holds, and they are in order. */
+/* Call it after the last change: it makes peak_bytes of the stacks valid and sorts them by
+ * number. */
 void mapped_finish(struct mapped *m);
-uint64_t mapped_live_bytes(const struct mapped *m); /* all of these take NULL */
+uint64_t mapped_live_bytes(const struct mapped *m); /* NULL is fine in these three */
 uint64_t mapped_peak_bytes(const struct mapped *m);
 uint64_t mapped_peak_time_ns(const struct mapped *m);
-/* The stacks that mapped something; after mapped_finish by number. */
+/* Returns the stacks that mapped something, sorted by number after mapped_finish. */
 const struct mapped_stack *mapped_stacks(const struct mapped *m, size_t *count);
 void mapped_free(struct mapped *m);
 
-/* One that was finished before, with these sums. NULL without memory. */
+/* Makes a finished set of mappings with these sums, for a model from the index. NULL without
+ * memory. */
 struct mapped *mapped_restore(uint32_t stacks, uint64_t live_bytes, uint64_t peak_bytes,
                               uint64_t peak_time_ns);
-/* Its next stack, by number, to be filled. NULL without memory, or when there is none. */
+/* Adds the entry of a stack, whose number must be above the last one's; the caller fills it.
+ * NULL without memory, or for a number out of order. */
 struct mapped_stack *mapped_restored(struct mapped *m, uint32_t stack);
 
 #endif

@@ -45,8 +45,8 @@ struct model_stack {
     uint64_t temporary;
 };
 
-/* The stacks of a model. Of those that a recording names, most have no figures: they are callers of
- * others. So there is a small number for each, and figures stand together. */
+/* The figures of a model's stacks. Most stacks are only callers and have no figures, so each
+ * stack has a small number, which leads into a dense array of figures. */
 struct model_stacks {
     const uint32_t *place;        /* [0..image->stacks]: in `of`; 0: all its figures are 0 */
     const struct model_stack *of; /* [0]: all are 0 */
@@ -68,7 +68,7 @@ struct model_thread {
     uint64_t calls; /* API calls; a realloc is one */
     uint64_t allocations, allocated_bytes;
     uint64_t releases;
-    uint64_t foreign_frees;   /* by this thread, of blocks of other threads */
+    uint64_t foreign_frees;   /* releases by this thread of blocks that other threads made */
     uint64_t freed_elsewhere; /* blocks of this thread that others released */
     uint64_t temporary;
     uint64_t live_bytes; /* the live bytes of blocks that this thread made */
@@ -148,8 +148,8 @@ struct model_totals {
     uint64_t temporary;
     uint64_t cross_thread_frees; /* releases by another thread than the one that allocated */
     uint64_t unknown_frees;
-    uint64_t before_frees; /* the same where the recording began with a process that ran: of blocks
-                              from before */
+    uint64_t before_frees; /* releases of blocks from before the recording, if it began while the
+                              process ran */
     uint64_t inferred_frees;
     uint64_t mapped_bytes, unmapped_bytes; /* by the program's own mmap and munmap calls */
     uint64_t resets;                       /* the program asked to forget the past */
@@ -186,13 +186,13 @@ unsigned model_columns(void);
 /* filter may be NULL; what it points to, and image, must outlive the model. */
 struct model *model_new(const struct trace_image *image, const struct model_filter *filter,
                         struct error *err);
-/* Before the first batch. The slower of the two loops is used then; the figures are the same. What
- * the observer points to must outlive the model. */
+/* Call it before the first batch. The model then uses its slower loop; the figures are the same.
+ * The model keeps the pointers of the observer. */
 void model_observe(struct model *m, const struct model_observer *observer);
 /* Adds the next batch of the image, in order. */
 int model_add(struct model *m, const struct trace_batch *batch, struct error *err);
-/* To be called once, after the last batch: settles figures that are only known at the end, and
- * releases the live blocks. Getters below are valid after it. */
+/* Call it once, after the last batch. It computes the figures that are known only at the end,
+ * and releases the live blocks. The getters below are valid after it. */
 int model_finish(struct model *m, struct error *err);
 void model_free(struct model *m); /* NULL is fine */
 
@@ -212,16 +212,17 @@ const struct model_reallocs *model_reallocs(const struct model *m);
 /* Bins of the timeline: from *start_ns, each *width_ns wide. */
 const struct model_bin *model_timeline(const struct model *m, uint64_t *start_ns,
                                        uint64_t *width_ns, size_t *count);
-/* One for each of the image's splits, in their order; those that were not reached have the state
- * of the end. */
+/* Returns one moment for each of the image's splits, in their order. Splits after the last event
+ * have the state of the end. */
 const struct model_moment *model_moments(const struct model *m, size_t *count);
-/* The program's own mappings, with model_stacks' indices; NULL when it made none, and for a model
- * with a filter, which cannot follow them. */
+/* Returns the program's own mappings, by stack id. NULL if it made none, and for a filtered
+ * model, which cannot follow them. */
 const struct mapped *model_mapped(const struct model *m);
 /* glibc's mmap threshold over time; filters do not change it. */
 const struct threshold *model_threshold(const struct model *m);
-/* The time that it is about: from the filter's start or the last reset (0: there was neither) to
- * before *to_ns (UINT64_MAX: the end). */
+/* Sets the range of time that the figures cover, since the start of the recording: from the
+ * filter's start or the last reset (0: neither) up to, but not including, *to_ns (UINT64_MAX:
+ * the end). */
 void model_window(const struct model *m, uint64_t *from_ns, uint64_t *to_ns);
 bool model_filtered(const struct model *m);                                       /* by anything */
 const struct model_failure *model_failures(const struct model *m, size_t *count); /* the first */

@@ -24,7 +24,7 @@ struct series_cell {
     uint64_t calls, allocated_bytes, temporary;
     uint64_t live_bytes, live_blocks; /* at the end of the bin */
     uint64_t peak_bytes,
-        peak_blocks;   /* the row's values when the process held most within the bin */
+        peak_blocks;   /* the row's live values at the bin's maximum of the whole process */
     double mean_bytes; /* live, over the length of the bin */
 };
 
@@ -58,21 +58,21 @@ struct series;
 /* plan and what it points to must outlive it. */
 struct series *series_new(const struct series_plan *plan, struct error *err);
 void series_free(struct series *s); /* NULL is fine */
-/* Fills it from the events of an image, in order: with a model that is given nothing else, and the
- * columns that series_columns says. It is for everything: series_feeds says of a new model whether
- * it is. */
+/* Feeds batches of an image to a series, in order, without a full model: `m` is a new model that
+ * gets nothing else. Batches need the columns of series_columns. series_feeds says whether a new
+ * model allows it; a filtered one does not. */
 unsigned series_columns(void);
 bool series_feeds(const struct model *m);
 int series_feed(struct series *s, struct model *m, const struct trace_batch *b, struct error *err);
-/* Otherwise to be given to model_observe: then the model counts as well. */
+/* The observer for model_observe, where series_feeds says no: then the model counts as well. */
 const struct model_observer *series_observer(struct series *s);
-/* After the last batch, or model_finish; puts the cells in the order of rows. Getters are valid
- * after it. */
+/* Call it after the last batch, or after model_finish. It sorts the cells by row. The getters
+ * are valid after it. */
 int series_finish(struct series *s, struct error *err);
 
-/* After series_finish: puts groups together and neighboring bins, `join` at a time, as if all had
- * been observed so. to: [groups] the group that each becomes; then there are `groups`. join:
- * divides the bins. The plan stays as it was: the caller's to change. */
+/* Merges groups, and `join` neighboring bins at a time, after series_finish. The result equals a
+ * series that was observed that way. to: [old groups] the new group of each; groups: how many
+ * new ones there are; join must divide the number of bins. The plan does not change. */
 int series_merge(struct series *s, const uint32_t *to, uint32_t groups, uint32_t join,
                  struct error *err);
 

@@ -61,9 +61,9 @@ struct model {
     struct link *links; /* NULL unless there is a minimum lifetime */
     uint32_t block_room;
     uint32_t young_first, young_last; /* slots; TRACE_NO_SLOT for none */
-    /* Until model_finish adds them up, these lack parts: the live_bytes and live_blocks of a stack
-     * what it allocated, the live_bytes of a thread what it allocated, the calls of a thread its
-     * allocations and releases. Modulo 2^64, so they look huge. */
+    /* These are partial until model_finish adds them up: live_bytes and live_blocks of a stack
+     * lack its allocations, live_bytes of a thread lack its allocations, and calls of a thread
+     * lack its allocations and releases. Partial values wrap modulo 2^64, so they look huge. */
     struct model_stack *stacks; /* [stack_count + 1]; [0] stays zero */
     uint32_t *places;           /* by stack: in stacks; 0: it has no figures yet */
     uint32_t stack_count;
@@ -114,8 +114,8 @@ static inline unsigned model_place_of(unsigned path)
     return path >> 1 & 3; /* MLW_PATH_MMAPPED is 2, MLW_PATH_NON_MAIN is 4 */
 }
 
-/* The figures of a stack: all zero at first. There is room for those of all stacks, which is
- * touched as it is used. */
+/* Returns the figures of a stack, which are zero at first. Room for all stacks is reserved, and
+ * becomes resident only as it is used. */
 static inline struct model_stack *model_figures(struct model *m, uint32_t stack)
 {
     uint32_t place = m->places[stack];
@@ -138,11 +138,11 @@ static inline struct model_stack *model_touch(struct model_stack *s, uint64_t ve
     return s;
 }
 
-/* Looks at the largest index in each column, so that the loops need no checks, and makes room for
- * the blocks of the batch. */
+/* Checks the largest index in each column, so that the loops need no checks, and makes room for
+ * the blocks of the batch. Returns -1 with *err for a damaged batch, or without memory. */
 int model_check(struct model *m, const struct trace_batch *b, struct error *err);
 
-/* The model is as model_finish leaves it. */
+/* Frees the live blocks, which a finished model does not need. */
 void model_settled(struct model *m);
 
 /* Takes the notes that are due at time_ns: everything before it has been added. */
@@ -161,16 +161,17 @@ void model_realloc_old(struct model *m, uint32_t thread, const struct model_bloc
 void model_release_seldom(struct model *m, uint32_t thread, unsigned op,
                           const struct model_block *block, uint64_t time_ns);
 
-/* A block with a mapping of its own was made, or released: what that says of the threshold. */
+/* Updates the threshold after a block with a mapping of its own was made or released. */
 void model_mapping_made(struct model *m, unsigned op, uint64_t size_bytes, uint64_t time_ns);
 void model_mapping_freed(struct model *m, unsigned op, const struct model_block *block,
                          uint64_t time_ns);
 void model_realloc_new(struct model *m, uint32_t thread, struct model_block *fresh);
 
-/* Adds the events [from, b->n) of a batch; the first ignores filters. Indices were checked. begun:
- * how many before `from` are ALLOCs. -1 without memory. */
+/* Adds the events [from, b->n) of a checked batch, without filters. begun: how many events
+ * before `from` are ALLOCs. Returns -1 without memory. */
 int model_add_fast(struct model *m, const struct trace_batch *b, size_t from, size_t begun);
-/* Adds [from, to) with every rule. Returns how many before `to` are ALLOCs. */
+/* Adds the events [from, to) of a checked batch, with all filters. Returns how many events
+ * before `to` are ALLOCs. */
 size_t model_add_careful(struct model *m, const struct trace_batch *b, size_t from, size_t to,
                          size_t begun, bool inherited);
 /* Lets time go on to end_ns, after the last event: blocks grow old, the window ends. */

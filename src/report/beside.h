@@ -20,12 +20,13 @@ struct beside {
     bool runs; /* on the thread */
 };
 
-/* The content of `b` does not matter. The trace and `arg` must outlive beside_end. */
+/* Starts the work, or notes it for beside_end. `b` need not be initialized. The trace and `arg`
+ * must outlive beside_end. */
 void beside_begin(struct beside *b, struct trace *t, void (*work)(void *arg), void *arg);
-/* Returns when the work is done. */
+/* Waits for the work, or does it now if no thread had it. */
 void beside_end(struct beside *b);
-/* Waits for a thread that runs, and does nothing else: for a caller that gives up. Also behind
- * beside_end. */
+/* Waits for the thread if one runs, and does no work itself: for a caller that gives up. It may
+ * be called after beside_end. */
 void beside_wait(struct beside *b);
 
 #endif

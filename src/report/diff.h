@@ -30,12 +30,13 @@ struct diff_site {
 
 struct diff {
     struct diff_side old, now;
-    struct diff_site *items; /* growth of `by` first, largest first, shrinking last */
-    size_t count;            /* how many differ in anything */
+    struct diff_site *items; /* sorted by the growth of `by`, largest first */
+    size_t count;            /* sites that differ in any figure */
     enum metric by;
     /* A forest of frames, outermost at the roots. [1..frame_count] */
     uint32_t *parent;
-    struct name_frame *frame; /* as in the new recording, where it is there; line 0: several */
+    struct name_frame
+        *frame; /* from the new recording if it has the frame; line 0: several lines */
     uint32_t frame_count;
     /* private */
     size_t room, item_room;
@@ -45,8 +46,8 @@ struct diff {
     struct intern texts;
 };
 
-/* Reads both to their ends. of_old: the options for the old one, which differ in times only. d is
- * released by diff_release, also after a failure. */
+/* Reads both recordings completely. of_old: the options for the old one, which differ in times
+ * only. The caller calls diff_release, also after a failure. */
 int diff_build(struct diff *d, const char *old_path, struct trace *old,
                const struct report_options *of_old, const char *new_path, struct trace *now,
                const struct report_options *options, struct symbols *symbols, struct error *err);
@@ -57,9 +58,9 @@ void diff_sort(struct diff *d, enum metric by);
 /* now - old of a site or total. */
 int64_t diff_growth(const struct figures *old, const struct figures *now, enum metric by);
 
-/* Where the call site stands among the frames of a tip: one of d->frame[]; see names_site. */
+/* Returns the call site of a tip, as an index into d->frame[]; see names_site. */
 uint32_t diff_call_site(const struct diff *d, uint32_t tip);
-/* The frame at which a person would look first of the call site that grew most; NULL: none grew. */
+/* Returns the call site's frame of the site that grew most; NULL if none grew. */
 const struct name_frame *diff_grown_most(const struct diff *d, enum metric by);
 
 void diff_text(FILE *out, const struct diff *d, struct symbols *symbols,

@@ -24,11 +24,11 @@ struct dump_window {
     struct window_figure size, live;
 };
 
-/* The caption of the text; nothing for JSON. */
+/* Writes the heading of the text; nothing for JSON. */
 void dump_window_title(const struct dump_window *w, struct lines *out);
-/* A record at that time. sized: it has a requested size. settled: live_bytes, which the caller has
- * brought up to date, is that after a whole call, not between the halves of a realloc. Windows come
- * in the order of time; one that is over is written. */
+/* Adds a record. Records come in the order of time; one beyond the window writes the window
+ * first. sized: the record has a requested size. settled: w->live_bytes, which the caller
+ * updates before the call, is the state after a whole call, not between the halves of a realloc. */
 void dump_window_add(struct dump_window *w, struct lines *out, uint64_t time_ns, bool sized,
                      uint64_t size_bytes, bool settled);
 /* Writes the last one. */

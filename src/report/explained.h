@@ -16,56 +16,60 @@ struct explained_list {
     size_t count;
 };
 
-/* Reads `--at` (NULL: nothing), for a recording that has such a mark. */
+/* Parses the value of `--at` (NULL: none given). A mark must be in the recording. Returns 0, or
+ * -1 with *err. */
 int explained_wish(const char *at, const struct trace_info *info, struct explain_wish *wish,
                    struct error *err);
 
-/* Explains a finished model of the image; names: the image's as well. Where the order in which
- * frames are met decides between equals, it is names of this alone (names_again). Nothing is
- * explained under a filter of anything but time. */
+/* Explains the resident size at moments of the image. m: finished; names: of the same image, and
+ * used by this only (names_again), because the order in which frames are met breaks ties. Under
+ * a filter other than time the list stays empty. */
 int explained_find(struct trace *t, uint32_t image, const struct model *m,
                    const struct report_options *o, struct names *names, struct explained_list *list,
                    struct error *err);
 void explained_release(struct explained_list *list);
 
-/* explained_find beside something else that the caller does, `names` included: on a thread where
- * one is free, with names of its own. All that is given must outlive it. The list begins zeroed; it
- * is the caller's to release, whatever happens. NULL with *err set. */
+/* Starts explained_find in a thread if one is free, with names of its own, so that the caller
+ * may go on and use `names`. All arguments must outlive it. The list must be zeroed; the caller
+ * releases it in any case. Returns NULL with *err set. */
 struct explaining;
 struct explaining *explaining_begin(struct trace *t, uint32_t image, const struct model *m,
                                     const struct report_options *o, struct names *names,
                                     struct explained_list *list, struct error *err);
-/* The list is filled, with the call sites of `names`. */
+/* Waits, and fills the list with call sites as ids of `names`. Frees e. Returns 0, or -1 with
+ * *err. */
 int explaining_end(struct explaining *e, struct error *err);
-/* The list is not wanted any more. NULL is fine. */
+/* Waits and frees e, for a caller that does not need the list any more. NULL is fine. */
 void explaining_drop(struct explaining *e);
 
-/* The same in parts, for who reads the image with a pinned_visitor anyway. NULL with *err set.
- * list->items[].moment are filled; a moment that was asked for (--at) may still get another split.
- */
+/* Does the same step by step, for a caller that reads the image with a pinned_visitor anyway. It
+ * fills list->items[].moment; a moment that was asked for (--at) may still get another split.
+ * Returns NULL with *err set. */
 struct explained_search;
 struct explained_search *explained_begin(struct trace *t, uint32_t image, const struct model *m,
                                          const struct report_options *o, struct names *names,
                                          struct explained_list *list, struct error *err);
-/* The times at which explained_look is to be called, in order; none when the index knew. */
+/* Returns the times at which the caller must call explained_look, in order; none if the index
+ * had the answers. */
 size_t explained_looks(const struct explained_search *x, const uint64_t **times_ns);
-/* Within the visit of the time: takes p from the reader. */
+/* Takes the findings at a time; call it from the reader's visit of that time. */
 int explained_look(struct explained_search *x, size_t look, struct pinned_reader *r,
                    const struct pinned *p, const struct pinned_block *blocks, size_t count,
                    struct error *err);
-/* Fills the list; done: each look was made. NULL is fine. */
+/* Fills the list and frees x. done: explained_look was called for each time. NULL is fine. */
 void explained_end(struct explained_search *x, bool done);
 
-/* A field `explained`: an array. texts: of the frames, used again for others of this process. */
+/* Writes the field `explained`, an array. texts: of this process's frames, shared with other
+ * fields. */
 int json_explained(struct json *j, const struct model *m, const struct explained_list *list,
                    struct frame_texts *texts, struct names *names, uint64_t limit,
                    struct error *err);
 
-/* advice_find, with call sites distinguished by names. */
+/* Calls advice_find with call sites distinguished by their names. */
 size_t explained_advice(const struct model *m, const struct explained *e, struct names *names,
                         struct advice list[ADVICE_MOST]);
 
-/* A heading and lines for each. */
+/* Prints a heading and lines for each explained moment. */
 void section_explained(const struct page *p, const struct model *m,
                        const struct explained_list *list, struct names *names);
 

@@ -17,7 +17,8 @@
 struct explained_pass {
     struct trace *t;
     uint32_t image;
-    struct names *names;        /* the pass's alone: they have met the frames that it asked for */
+    struct names
+        *names; /* used by the pass only: they have met exactly the frames that it asked for */
     const uint64_t *times_ns;   /* [count] */
     const uint64_t *trim_bytes; /* [count] as advice_sites_find gets them */
     size_t count;
@@ -25,19 +26,20 @@ struct explained_pass {
     struct advice_found *found; /* [count] */
 };
 
-/* The questions of a pass, in their order, each once. */
+/* The stacks whose call sites a pass asked for, in order, each once. */
 struct explained_asked {
     struct words stacks;
     uint8_t *bits; /* a bit for each stack of the image; NULL: nothing is kept */
 };
 
-/* Fills results and found. False: the index has nothing that holds; they are as they were. */
+/* Fills results and found from the index. Returns false, and changes nothing, if the index has
+ * no valid part for these moments. */
 bool explained_kept(const struct explained_pass *x);
-/* The numbers of call sites become those of `names`. */
+/* Renumbers the call sites to ids of `names`. */
 void explained_number_sites(struct advice_found *a, struct names *names);
 void explained_ask(struct explained_asked *a, uint32_t stack);
 void explained_forget(struct explained_asked *a);
-/* After the pass; forgets a. */
+/* Keeps the results of a pass for the index, and frees a. */
 void explained_keep(const struct explained_pass *x, struct explained_asked *a);
 
 #endif

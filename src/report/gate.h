@@ -27,7 +27,7 @@ enum gate_figure { /* the first METRICS are those of enum metric */
 };
 #define GATE_NAMES "peak, end, allocated, temporary, calls, rss, gap"
 
-/* "peak"; in words "live at the peak"; whether it is in bytes. */
+/* The name ("peak"), the words ("live at the peak"), and whether the figure is in bytes. */
 const char *gate_name(enum gate_figure figure);
 const char *gate_words(enum gate_figure figure);
 bool gate_in_bytes(enum gate_figure figure);
@@ -56,7 +56,8 @@ struct gate_process {
     struct gate_place place[METRICS]; /* function NULL: unknown, or not asked for */
 };
 
-/* The values that a report fills on its way; all zero at first. */
+/* The values that a report fills while it runs. All zero at first; the caller calls
+ * gate_release. */
 struct gate_processes {
     bool places; /* asked for: call sites, too */
     struct gate_process *items;

@@ -8,7 +8,7 @@
 #include "frames/names.h"
 
 struct heap_view {
-    bool known;              /* else nothing below holds */
+    bool known;              /* false: the members below are not valid */
     struct resident_view at; /* from resident_at_peak */
     struct pinned pinned;    /* the blocks of that moment */
 };
@@ -24,18 +24,19 @@ struct heap_free {
                               not resident */
 };
 
-/* Reads an image again, up to the moment of the split that resident_at_peak takes of m, a model of
- * all of it: with a filter, a reset, or no split nothing is known. */
+/* Reads an image again, up to the split that resident_at_peak chooses for m, a finished model
+ * without a filter. h->known stays false if m has a filter, a reset, or no split. Returns 0, or
+ * -1 with *err. */
 int heap_find(struct trace *t, uint32_t image, const struct model *m, struct heap_view *h,
               struct error *err);
 void heap_release(struct heap_view *h);
 
-/* kind: PINNED_OTHER, where heaps cannot be distinguished, has free_bytes with the program's own
- * mappings in it. */
+/* Returns the free memory of a kind of heaps. For PINNED_OTHER, where heaps cannot be
+ * distinguished, free_bytes includes the program's own mappings. */
 struct heap_free heap_free_of(const struct heap_view *h, enum pinned_kind kind);
 
-/* Keepers, the largest first: places in p->stacks of those whose blocks keep anything, by pinned
- * and below together. The caller frees the array; NULL without memory. */
+/* Returns the stacks whose blocks keep free memory, as indices into p->stacks, sorted by pinned
+ * plus below bytes, largest first. The caller frees the array; NULL without memory. */
 uint32_t *heap_keepers(const struct pinned *p, size_t *count);
 
 #endif

@@ -9,19 +9,20 @@
 #include "report/heap.h"
 #include "report/warnings.h"
 
-/* Fields of an object that is open, as listed in docs/man/mallow-report.1. m: finished. */
+/* Writes fields into an open object, as docs/man/mallow-report.1 lists them. m: finished. */
 void json_process(struct json *j, const struct model *m);
-/* A field `mapped`: the program's own anonymous mappings, of at most `limit` stacks, those with
- * most at once first. Absent for a filtered model, which does not know them. */
+/* Writes the field `mapped`: the program's own anonymous mappings, of the `limit` stacks that
+ * had most at once. A filtered model does not know them, and the field is absent. */
 int json_mapped(struct json *j, const struct model *m, struct names *names, uint64_t limit,
                 struct error *err);
-/* A field `heap_at_peak`: null when it is not known; of at most `limit` heaps and stacks. */
+/* Writes the field `heap_at_peak`, with at most `limit` heaps and stacks; null if it is not
+ * known. */
 int json_heap(struct json *j, const struct heap_view *h, struct names *names, uint64_t limit,
               struct error *err);
 /* Fields `marks`, the first MARKS_SHOWN, and `marks_total`. */
 #define MARKS_SHOWN 500u
 void json_marks(struct json *j, const struct trace_image *image);
-/* "pause": of a note that is no mark but a control. */
+/* The name of a control, such as "pause". */
 const char *mark_control(const struct trace_event_note *n);
 /* A field `warnings`: an array of texts. */
 void json_warnings(struct json *j, const struct warnings *w);

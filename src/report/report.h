@@ -24,25 +24,26 @@ struct gate_processes;
 struct report_options {
     struct selection_options select; /* the selection */
     const char *suppressions;        /* path of a suppression file */
-    const char *at; /* whose resident size is explained: see explained_wish; NULL: by itself */
+    const char *at; /* the moment to explain, see explained_wish; NULL: chosen automatically */
     /* The content of the report. */
     enum metric by;
     bool by_given;    /* text: this tree only */
     uint64_t top;     /* sites; 0: text 10, JSON REPORT_JSON_SITES; REPORT_ALL: all */
     unsigned depth;   /* text: callers in a tree; 0: 8 */
-    bool all_frames;  /* text: wrappers and library frames are call sites like others */
+    bool all_frames;  /* text: wrappers and library frames may be call sites */
     bool frame_table; /* JSON: frames[] of a site has places in frame_table[] */
-    bool heap;        /* JSON: where the free memory of the heap lies, too; reads all of it again */
+    bool heap;        /* JSON: also where the free memory of the heap lies; reads the image again */
     bool names;       /* dump: functions, not numbers of stacks */
-    uint64_t every;   /* dump: each so many-th call only; 0: all */
-    unsigned threads; /* dump: that may work at once; 0: as many as there are processors */
-    uint64_t window_ns;  /* dump: a line for each such stretch of time instead; 0: each call */
+    uint64_t every;   /* dump: print every N-th call only; 0: all */
+    unsigned threads; /* dump: threads to use at once; 0: as many as there are processors */
+    uint64_t
+        window_ns; /* dump: print a line for each window of this length; 0: a line for each call */
     const char *sources; /* page: text of sources below this directory, absolute; NULL: none */
     /* How to show it. */
     struct names_look look;
     unsigned columns; /* width of the terminal; 0: lines are not cut */
     bool unicode, bold;
-    bool plots;   /* text: time as a plot of several lines, where there is a line of bars else */
+    bool plots;   /* text: time as a plot of several lines instead of a line of bars */
     bool numbers; /* text: no bars at all */
     /* Values to fill on the way: figures of each process (report/gate.h); NULL: none. */
     struct gate_processes *gate;
@@ -50,18 +51,20 @@ struct report_options {
     void *progress_arg;
 };
 
-/* The columns of a trace that these need. */
+/* Returns the trace columns that these functions need. */
 unsigned report_columns(void);
 unsigned report_dump_columns(void);
 
-/* path: of the file, to be named in the text. symbols NULL: addresses instead of names. */
+/* Prints the report as text. path: the name of the file to print. symbols NULL: addresses
+ * instead of names. Returns 0, or -1 with *err. */
 int report_text(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
                 const struct report_options *options, struct error *err);
-/* On failure the document is still closed, with the cause in "error". */
+/* Prints the report as JSON. On failure it still closes the document, with the cause in the
+ * field "error". */
 int report_json(FILE *out, const char *path, struct trace *t, struct symbols *symbols,
                 const struct report_options *options, struct error *err);
 
-/* Every event in time order over all processes, a line each. */
+/* Prints every event of all processes in time order, one line each. */
 int report_dump(FILE *out, struct trace *t, struct symbols *symbols,
                 const struct report_options *options, bool json, struct error *err);
 

@@ -6,22 +6,22 @@
 #include "model/model.h"
 #include "report/report.h"
 
-/* Live bytes over time, as a line of bars. */
+/* Prints live bytes over time as a line of bars, or as a plot. */
 void section_timeline(const struct page *p, const struct model *m);
-/* Marks and controls within the range of time, at most o->top of them (0: 12). */
+/* Prints marks and controls within the range of time, at most o->top of them (0: 12). */
 void section_marks(const struct page *p, const struct trace_image *image,
                    const struct report_options *o);
-/* The largest resident size; section_explained says why it was above the live bytes. */
+/* Prints the largest resident size. section_explained prints why it was above the live bytes. */
 void section_resident(const struct page *p, const struct model *m);
-/* Anonymous memory that the program mapped by itself, and where. */
+/* Prints the anonymous memory that the program mapped itself, by call site. */
 void section_mapped(const struct page *p, const struct model *m, struct names *names);
-/* Calls, sizes, lifetimes, threads, realloc chains, failed calls. */
+/* Prints calls, sizes, lifetimes, threads, realloc chains and failed calls. */
 void section_rest(const struct page *p, const struct model *m, struct names *names);
-/* The id of the innermost frame that is not machinery of allocation; NO_FRAME for no stack. */
+/* Returns the id of the stack's call site; NO_FRAME without a stack. */
 uint32_t section_site(struct names *names, uint32_t stack);
 void section_print_site(const struct page *p, struct buffer *b, const struct names *names,
                         uint32_t frame);
-/* Why names are missing. */
+/* Prints why names are missing. */
 void section_problems(const struct page *p, struct symbols *symbols);
 
 #endif

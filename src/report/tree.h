@@ -7,15 +7,15 @@
 #include "show/layout.h"
 #include "report/report.h"
 
-/* The `top` largest call sites by a metric, with the callers that lead to each. title: the heading,
- * to which the number of sites is added. Nothing is printed when the metric is 0 everywhere.
- * sites: of the model, the same for all metrics. known: suppressions, for the view of the end only;
- * may be NULL. */
+/* Prints the `top` largest call sites by a metric, with their callers, or nothing if the metric
+ * is 0 everywhere. title: the heading, to which the number of sites is added. sites: of the
+ * model, shared by all metrics. known: suppressions, for the metric of the end only; may be
+ * NULL. Returns 0, or -1 with *err. */
 int tree_print(const struct page *p, const struct model *m, struct names *names,
                const struct report_options *o, struct group_sites *sites, enum metric by,
                uint64_t top, struct known *known, const char *title, struct error *err);
 
-/* The same call sites as one line each. */
+/* Prints the same call sites, one line each. */
 int tree_list(const struct page *p, const struct model *m, struct names *names,
               const struct report_options *o, struct group_sites *sites, enum metric by,
               uint64_t top, const char *title, struct error *err);

@@ -13,9 +13,9 @@ struct warnings {
 };
 
 void warn_about_file(struct warnings *w, const struct trace_info *info);
-/* Facts of an image without its events. named: say which process it is. */
+/* Adds warnings that follow from the facts of an image. named: begin with the process. */
 void warn_about_image(struct warnings *w, const struct trace_image *image, bool named);
-/* Warns about findings in its events. cut: see names_cut_stacks. */
+/* Adds warnings that follow from the events of an image. cut: see names_cut_stacks. */
 void warn_about_model(struct warnings *w, const struct model *m, const uint8_t *cut, bool named);
 void warnings_release(struct warnings *w);
 
