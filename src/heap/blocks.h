@@ -21,13 +21,13 @@ enum { BLOCK_GRANULE = 16 };
 
 enum block_kind {
     BLOCK_USED = 0,
-    BLOCK_MAPPED, /* used, with a mapping of its own in whose end no word is lent */
-    BLOCK_EXACT,  /* used, not glibc's: it has no header and ends where its bytes end */
+    BLOCK_MAPPED, /* used, with a mapping of its own: it cannot use a word of a next header */
+    BLOCK_EXACT,  /* used, not glibc's: it has no header, and its extent is its bytes */
     BLOCK_FREE,   /* in a list of the arena, or its top */
     BLOCK_FAST,   /* in a fast list */
     BLOCK_CACHED, /* in a thread's cache */
     BLOCK_OWN,    /* the allocator's own: a thread's cache itself */
-    BLOCK_GAP     /* no block: what lies between */
+    BLOCK_GAP     /* no block: memory between blocks */
 };
 
 struct blocks_page {
@@ -37,7 +37,7 @@ struct blocks_page {
 };
 
 struct blocks {
-    uint64_t *address;  /* the address that the program has */
+    uint64_t *address;  /* the address that the program uses */
     uint32_t *granules; /* from the header to the next one's, in units of 16 bytes */
     uint8_t *kind;      /* enum block_kind */
     uint32_t count;
@@ -46,29 +46,29 @@ struct blocks {
     size_t page_count, page_room;
     uint32_t **directory; /* by address >> 30: numbers of pages + 1, by bits 12 to 29 */
     uint64_t low, high;   /* the addresses below which and from which on no block lies */
-    uint64_t last_page;   /* private: of the page added last, + 1 */
+    uint64_t last_page;   /* private: number of the page added last, + 1 */
 };
 
-/* Adds the block whose header is at `header` (a multiple of 16, not below the end of the one
- * before). Returns 0; -1 when out of memory or there are too many. */
+/* Adds the block whose header is at `header`, a multiple of 16 at or above the end of the block
+ * before. Returns 0, or -1 without memory or if there are too many blocks. */
 int blocks_add(struct blocks *b, uint64_t header, uint64_t bytes, enum block_kind kind);
 
-/* Changes the kind of a block: the one that blocks_add got may turn out to be wrong. */
+/* Changes the kind of a block, for facts that are known only after blocks_add. */
 void blocks_set_kind(struct blocks *b, uint32_t block, enum block_kind kind);
 
-/* After the last block: makes the bits of used blocks. */
+/* Computes the bits of used blocks; call it after the last block was added. */
 void blocks_done(struct blocks *b);
 
 void blocks_release(struct blocks *b);
 
-/* The program's, or the allocator's own; not free. */
+/* True for blocks of the program and of the allocator itself, false for free ones. */
 static inline bool blocks_is_used(const struct blocks *b, uint32_t block)
 {
     uint8_t kind = b->kind[block];
     return kind == BLOCK_USED || kind == BLOCK_MAPPED || kind == BLOCK_EXACT || kind == BLOCK_OWN;
 }
 
-/* From header to header. */
+/* The bytes from the block's header to the next header. */
 static inline uint64_t blocks_whole_bytes(const struct blocks *b, uint32_t block)
 {
     return (uint64_t)b->granules[block] * BLOCK_GRANULE;
@@ -94,14 +94,15 @@ static inline const struct blocks_page *blocks_page_of(const struct blocks *b, u
     return page ? &b->pages[page - 1] : NULL;
 }
 
-/* The block whose header or bytes hold the address, used or not; BLOCK_NONE. */
+/* Returns the block, used or not, whose header or bytes hold the address; BLOCK_NONE if there is
+ * none. */
 uint32_t blocks_covering(const struct blocks *b, uint64_t address);
 
-/* The used block that a pointer of this value points into: at its first byte or further inside;
- * one past its end does not count. BLOCK_NONE when there is none. */
+/* Returns the used block that a pointer of this value points into. A pointer one past the end
+ * does not count. BLOCK_NONE if there is none. */
 uint32_t blocks_pointed(const struct blocks *b, uint64_t value);
 
-/* blocks_pointed with the page at hand. */
+/* As blocks_pointed, for callers that have the page already. */
 uint32_t blocks_pointed_on(const struct blocks *b, const struct blocks_page *page, uint64_t value);
 
 #endif

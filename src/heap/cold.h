@@ -21,9 +21,9 @@
 
 struct cold;
 
-/* From now on; the process of t stands still (TARGET_STOPPED). root: as of idle_open. NULL with
- * *err, which says why for each way, when there is none: then nothing of the process was changed.
- * SIGINT is held back from here to cold_wait, which it ends. */
+/* Begins to watch the memory of t, whose process must be stopped (TARGET_STOPPED). root: as in
+ * idle_open. SIGINT is blocked from here on and ends cold_wait. If no method works it returns
+ * NULL with *err, which names the reason for each, and has changed nothing in the process. */
 struct cold *cold_begin(struct target *t, const char *root, struct error *err);
 void cold_end(struct cold *c); /* NULL is fine */
 
@@ -31,19 +31,21 @@ void cold_end(struct cold *c); /* NULL is fine */
 const char *cold_source(const struct cold *c);
 bool cold_sees_reads(const struct cold *c);
 
-/* Which of these would be taken of a process without a seccomp filter; NULL with why none. */
+/* Returns the method that would be used for a process without a seccomp filter; NULL with the
+ * reason if there is none. */
 const char *cold_way(char *reason, size_t room);
 
-/* Waits while the process runs, at most `ns`; SIGINT ends it early (if it is not ignored), and has
- * no other effect meanwhile. *waited_ns: how long it was. -1 with *err when the process ends. tick
- * may be NULL: called now and then. The caller has one thread. */
+/* Waits while the process runs, for at most `ns`. SIGINT ends the wait early, unless it is
+ * ignored, and has no other effect. *waited_ns: the time waited. tick: called at times; may be
+ * NULL. Returns -1 with *err if the process ends. The caller must have one thread only. */
 int cold_wait(struct cold *c, uint64_t ns, uint64_t *waited_ns,
               void (*tick)(void *arg, uint64_t done, uint64_t total), void *arg, struct error *err);
 
-/* Asks which pages were written; the process stands still, and is not yet copied. -1 with *err. */
+/* Asks the kernel which pages were written. The process must be stopped, and not copied yet.
+ * Returns 0, or -1 with *err. */
 int cold_look(struct cold *c, const struct target *t, struct error *err);
 
-/* True if a page of [start, end) was written, or came to be, as of the last cold_look. */
+/* True if a page of [start, end) was written, or became present, before the last cold_look. */
 bool cold_touched(const struct cold *c, uint64_t start, uint64_t end);
 
 #endif

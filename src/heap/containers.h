@@ -12,12 +12,12 @@
 #include "remote/target.h"
 #include "heap/types.h"
 
-/* True if the program has that library. */
+/* True if the program has the GNU C++ library. */
 bool containers_possible(const struct modules *modules);
 
-/* Names nodes and the blocks of strings, vectors, deques and hash tables that were sighted in
- * `type`, marks references in scan->weak, and takes those of roots out. Needs the target's memory.
- * -1 when out of memory. */
+/* Finds containers among the sightings. It names their nodes, and the blocks of strings,
+ * vectors, deques and hash tables, in `type`; marks weak references in scan->weak; and removes
+ * those of roots. It needs the target's memory. Returns -1 without memory. */
 int containers_find(struct types *y, uint32_t *type, struct target *t, const struct walk *w,
                     const struct modules *modules, struct variables *variables, struct scan *scan,
                     struct roots *roots);

@@ -23,13 +23,13 @@ struct stack_frame { /* the words [start, end) */
 
 struct frames;
 
-/* All are borrowed. NULL when out of memory. */
+/* The arguments must outlive the result. Returns NULL without memory. */
 struct frames *frames_new(struct target *t, const struct modules *modules,
                           struct variables *variables);
 void frames_free(struct frames *f); /* NULL is fine */
 
-/* The frames of a stopped thread from its stack pointer on, innermost first, below `end`. Returns
- * how many; fewer than there are where a caller cannot be found. */
+/* Finds the frames of a stopped thread between its stack pointer and `end`, innermost first.
+ * Returns how many; it stops where a caller cannot be found. */
 size_t frames_of(struct frames *f, const struct target_thread *thread, uint64_t end,
                  struct stack_frame frame[FRAMES_MAX]);
 

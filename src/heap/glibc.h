@@ -22,7 +22,7 @@ struct glibc_arena {
     uint64_t start; /* the start of the struct malloc_state */
     uint64_t top, system_bytes, attached_threads;
     bool main;
-    bool parts; /* its memory is not contiguous: parts end at fences, and lie anywhere */
+    bool parts; /* its memory is not contiguous: it has parts, each of which ends in a fence */
 };
 
 struct glibc {
@@ -31,18 +31,18 @@ struct glibc {
     uint64_t heap_bytes; /* a heap of an arena is aligned to this, and no larger */
     uint64_t head_bytes; /* from the start of a struct malloc_state to its bins */
     bool has_fastbins;
-    bool has_parameters;         /* mp_ was found: what follows holds */
+    bool has_parameters;         /* mp_ was found: the members below are valid */
     uint64_t sbrk_base;          /* first address that brk gave; 0: none yet */
     uint64_t huge_bytes;         /* the size of the huge pages that heaps are made of; 0: of none */
     uint64_t tcache_count;       /* blocks that a bin of a thread's cache may hold */
     uint64_t mapped_blocks;      /* n_mmaps */
     uint64_t mapped_bytes;       /* mmapped_mem */
     uint64_t parameters;         /* address of mp_.sbrk_base */
-    const struct module *module; /* that holds it */
+    const struct module *module; /* the module that has the allocator */
 };
 
-/* Returns 0; -1 with *err when there is none that has ever been used (ERROR_UNSUPPORTED; the text
- * says what works instead), or when out of memory. */
+/* Returns 0, or -1 with *err: without memory, or if no heap of glibc has ever been used
+ * (ERROR_UNSUPPORTED; the text names an alternative). */
 int glibc_find(struct glibc *g, struct target *t, const struct modules *modules, struct error *err);
 void glibc_release(struct glibc *g);
 

@@ -24,21 +24,21 @@ struct graph_input {
     const uint64_t *weak; /* a bit for each of target: a reference that keeps nothing alive that
                              others reach, as the links of a list of all objects; NULL: none */
     uint64_t (*bytes_of)(const void *arg, uint32_t block);
-    uint32_t unit; /* bytes_of is a multiple of this */
-    void (*expect)(const void *arg,
-                   uint32_t block); /* bytes_of it will be asked soon; NULL: no use */
+    uint32_t unit;                                   /* bytes_of is a multiple of this */
+    void (*expect)(const void *arg, uint32_t block); /* announces that bytes_of will be asked for
+                                                        this block soon; may be NULL */
     bool (*counts)(const void *arg, uint32_t block); /* true if it takes part at all */
     const void *arg;
-    void (*done)(void *done_arg); /* called when first, target and weak are needed no more: they may
-                                     go before the rest is computed; NULL: unused */
+    void (*done)(void *done_arg); /* called when first, target and weak are not needed any more, so
+                                     that they can be freed early; may be NULL */
     void *done_arg;
-    unsigned threads; /* that may compute at once */
+    unsigned threads; /* threads to use at once */
     uint32_t roots;
     const uint32_t *root_first;  /* roots + 1 */
     const uint32_t *root_target; /* blocks */
-    const uint8_t *root_kind;    /* not falling, below GRAPH_KINDS. A block belongs to the strongest
-                                    kind that reaches it; references to it from what belongs to a
-                                    weaker one keep nothing alive */
+    const uint8_t *root_kind;    /* ascending, below GRAPH_KINDS. A block belongs to the strongest
+                                    (lowest) kind that reaches it. References to it from roots or
+                                    blocks of a weaker kind keep nothing alive */
 };
 
 /* An unreachable group: a strongly connected component that no other unreachable block refers to,
@@ -59,7 +59,8 @@ struct graph {
     uint32_t *order;     /* node of a number: a block, or blocks + root; order[0] means nothing */
     uint32_t *number;    /* the number of a block or (blocks + root); 0: none */
     uint32_t *dominator; /* number of a number; of 0: 0 */
-    uint32_t *before_first, *before; /* who refers to a number: numbers. count + 1; */
+    uint32_t *before_first,
+        *before;        /* the numbers that refer to a number; before_first has count + 1 entries */
     uint32_t *own;      /* bytes of a number, in units of graph_input.unit (graph_own) */
     uint64_t *retained; /* bytes by number, its own included */
     uint32_t *by_place; /* numbers in a walk of the dominator tree: what a number retains stands
@@ -67,7 +68,7 @@ struct graph {
     uint32_t *span;
     uint32_t held;    /* numbers from here on are reached through weak references only */
     uint32_t reached; /* numbers from here on are unreachable */
-    /* where the numbers of a kind of root, and of what belongs to it, end */
+    /* the end of the numbers of a kind of root and of the blocks that belong to it */
     uint32_t end[GRAPH_KINDS];
     struct graph_leak *leaks; /* largest first */
     uint32_t leak_count;
@@ -75,7 +76,8 @@ struct graph {
     uint32_t unreachable_blocks;
 };
 
-/* Where the numbers end that are as strong as n: predecessors from there on keep nothing alive. */
+/* Returns the end of the numbers that are at least as strong as n. Predecessors from there
+ * on do not keep n alive. */
 static inline uint32_t graph_end(const struct graph *g, uint32_t n)
 {
     for (unsigned kind = 0; kind < GRAPH_KINDS; kind++)
@@ -84,20 +86,20 @@ static inline uint32_t graph_end(const struct graph *g, uint32_t n)
     return g->count;
 }
 
-/* How many blocks go when what has this number goes. */
+/* Returns how many blocks would be freed if the node of this number went away. */
 static inline uint32_t graph_retained_blocks(const struct graph *g, uint32_t n)
 {
     return n && g->order[n] < g->blocks ? g->span[n] : n ? g->span[n] - 1 : g->count - 1 - g->roots;
 }
 
-/* Its own bytes; of a root: 0. */
+/* Returns the node's own bytes; 0 for a root. */
 static inline uint64_t graph_own(const struct graph *g, uint32_t n)
 {
     return g->own[n] < UINT32_MAX ? (uint64_t)g->own[n] * g->unit
                                   : g->bytes_of(g->arg, g->order[n]);
 }
 
-/* -1 with *err set when out of memory. */
+/* Computes the graph. Returns 0, or -1 with *err without memory. */
 int graph_make(struct graph *g, const struct graph_input *in, struct error *err);
 void graph_release(struct graph *g);
 

@@ -16,7 +16,8 @@ struct headers {
     const uint8_t *data;
 };
 
-/* The two words of a chunk's header; false when they are not there. end: nothing is read behind. */
+/* Reads the two words of a chunk's header. Returns false if they cannot be read. Nothing at or
+ * above `end` is read. */
 static inline bool headers_at(struct headers *h, uint64_t at, uint64_t end, uint64_t header[2])
 {
     if (at - h->at >= h->bytes || h->bytes - (at - h->at) < 16) {
@@ -29,8 +30,9 @@ static inline bool headers_at(struct headers *h, uint64_t at, uint64_t end, uint
     return true;
 }
 
-/* The end of the fence that begins at `at` and lies below `end`: two chunks of 16 bytes, or three
- * where glibc had 16 bytes of its old top left, too few for a chunk. 0: there is none. */
+/* Returns the end of the fence that begins at `at` and ends at or below `end`; 0 if there is
+ * none. A fence is two chunks of 16 bytes, or three if glibc had only 16 bytes of its old top
+ * left. */
 static inline uint64_t headers_fence_end(struct headers *h, uint64_t at, uint64_t end)
 {
     enum { SHORT = 2, LONG = 3 };

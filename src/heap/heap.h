@@ -20,22 +20,23 @@ struct heap;
 struct trace; /* trace/trace.h */
 
 struct heap_options {
-    bool no_snapshot; /* a process is stopped while it is read, whatever could be done */
-    unsigned threads; /* that read the heap at once; 0: as many as there are processors */
-    /* Opens the recording that knows who allocated the blocks of this process (0: a core's, whose
-     * id is not known), up to now; NULL: there is none. It stays open until heap_free. */
+    bool no_snapshot; /* stop the process while it is read, instead of copying it */
+    unsigned threads; /* threads that read the heap at once; 0: as many as there are processors */
+    /* Opens the recording, up to now, that knows the allocations of this process (pid 0: a core
+     * without a known id). It stays open until heap_free. Member NULL: there is none. */
     struct trace *(*recording)(void *arg, uint32_t pid, bool live, struct error *err);
     void *recording_arg;
-    /* Without a recording: asks the library in this process, which stands still. False: it carries
-     * none. What it gave stays until it is called again. NULL: not asked. */
+    /* Without a recording: reads the samples of the library in this process, which is stopped.
+     * Returns false if the process carries none. The result is valid until the next call. Member
+     * NULL: not asked. */
     bool (*sampled)(void *arg, uint32_t pid, struct heap_sampled *sampled);
     void *sampled_arg;
     const char *const *debug_dirs; /* with separate debug files, before /usr/lib/debug */
     size_t debug_dir_count;
-    uint64_t memory_bytes; /* that the tables may take; the rest lies in temporary files. 0: all */
+    uint64_t memory_bytes; /* memory for tables; the rest goes into temporary files. 0: no bound */
     FILE *save;            /* a copy of the result is written there (saved.h); NULL: none */
-    uint64_t cold_ns;      /* wait that long first (SIGINT: less), and list the blocks
-                              that were not written meanwhile; 0: no */
+    uint64_t cold_ns; /* wait for this time first (SIGINT ends it), and find the blocks that were
+                         not written meanwhile; 0: no */
     void (*progress)(void *arg, uint64_t done, uint64_t total); /* may be NULL */
     void *progress_arg;
 };
@@ -44,7 +45,7 @@ struct heap_arena {
     uint64_t address, attached_threads;
     bool main;
     uint32_t heaps;
-    uint64_t system_bytes; /* had from the system: what follows adds up to it */
+    uint64_t system_bytes; /* obtained from the system: the next four add up to it */
     uint64_t used_bytes, free_bytes, cached_bytes, own_bytes;
     uint64_t used_blocks, free_blocks, cached_blocks;
     uint64_t top_bytes; /* the part of free_bytes at the end */
@@ -66,14 +67,14 @@ struct heap_facts {
     const char *note;      /* about the target; "" */
     const char *allocator; /* file that holds it */
     uint32_t threads, caches;
-    uint64_t blocks, used_bytes; /* the program's; what it may use of them */
+    uint64_t blocks, used_bytes; /* blocks of the program; bytes that it may use of them */
     uint64_t free_bytes;         /* as of mallinfo2 */
     uint64_t cached_bytes;       /* in threads' caches */
-    /* For free_bytes, the resident part (of a core: at most, see resident_known): */
+    /* The resident part of free_bytes; an upper bound if not resident_known, as for a core: */
     bool resident_known;
-    uint64_t trimmable_bytes; /* malloc_trim(0) would give this back */
+    uint64_t trimmable_bytes; /* malloc_trim(0) would return these to the kernel */
     uint64_t pinned_bytes;    /* on pages that also hold blocks in use */
-    uint64_t kept_bytes;      /* on pages of their own that malloc_trim leaves */
+    uint64_t kept_bytes;      /* on wholly free pages that malloc_trim does not return */
     uint64_t own_bytes;       /* headers, and what the allocator keeps for itself */
     uint64_t mapped_blocks, mapped_bytes, mapped_system_bytes;
     uint64_t pool_blocks, pool_used_bytes,
@@ -88,27 +89,30 @@ struct heap_facts {
     uint64_t garbage_bytes, garbage_blocks;
     const struct heap_arena *arenas;
     size_t arena_count;
-    bool recorded;      /* a recording says who allocated, or samples do: */
-    bool sampled;       /* some blocks only */
-    bool only_recorded; /* and which blocks there are: the allocator is not glibc's */
-    uint32_t image;     /* number of the process in the recording */
-    uint64_t known_blocks, known_bytes; /* whose allocation it has */
+    bool recorded; /* a recording or samples know who allocated blocks */
+    bool sampled;  /* samples, which know some blocks only */
+    bool
+        only_recorded; /* the blocks are those of the recording too: the allocator is not glibc's */
+    uint32_t image;    /* number of the process in the recording */
+    uint64_t known_blocks, known_bytes; /* blocks whose allocation is known */
     /* Results of heap_options.cold_ns: blocks on no page that was written meanwhile. */
     const char *cold_source; /* how the kernel saw it: "idle", "userfaultfd", "soft-dirty"; NULL:
                                 not asked for */
-    bool cold_reads;         /* reads were seen, too */
-    uint64_t cold_ns;        /* how long it was looked at */
+    bool cold_reads;         /* reads count as well as writes */
+    uint64_t cold_ns;        /* the time that was watched */
     uint64_t cold_blocks, cold_bytes; /* their part that is in memory */
     uint64_t cold_swapped_bytes;      /* their part that is in swap */
 };
 
-/* target: a process id, or the path of a core file or of a saved heap. NULL with *err set. */
+/* Reads a heap. target: a process id, or the path of a core file or of a saved heap. Returns
+ * NULL with *err. */
 struct heap *heap_read(const char *target, const struct heap_options *options, struct error *err);
 void heap_free(struct heap *h); /* NULL is fine */
 const struct heap_facts *heap_facts(const struct heap *h);
 
-/* How the kernel would see what a process touches (heap_options.cold_ns): "idle", which sees reads
- * as well, "userfaultfd" or "soft-dirty"; NULL with the reason. */
+/* Returns the method by which the kernel would see the memory that a process touches
+ * (heap_options.cold_ns): "idle", which sees reads as well, "userfaultfd" or "soft-dirty"; NULL
+ * with the reason if there is none. */
 const char *heap_cold_way(char *reason, size_t room);
 
 enum heap_by { HEAP_BY_TYPE, HEAP_BY_ROOT, HEAP_BY_SIZE, HEAP_BY_SITE };
@@ -125,15 +129,17 @@ struct heap_row {
     const char *file, *declared; /* a variable's file and declared type, for a root that is one;
                                     else, or where that is not known, "" */
     unsigned line;               /* in file; 0 when not known */
-    uint64_t blocks, bytes;      /* its own; of a root: bytes reached from it first */
-    uint64_t retained_bytes, retained_blocks; /* the bytes and blocks that would go if these went */
-    uint64_t size_min, size_max;              /* for HEAP_BY_SIZE */
-    struct heap_ages ages;                    /* not known for a root */
-    uint32_t group;                           /* the type or root whose groups follow below */
+    uint64_t blocks, bytes;      /* its own; for a root: blocks and bytes that it reaches first */
+    uint64_t retained_bytes,
+        retained_blocks;         /* freed if the row's blocks, or the root, went away */
+    uint64_t size_min, size_max; /* for HEAP_BY_SIZE */
+    struct heap_ages ages;       /* not known for a root */
+    uint32_t group;              /* the number of the type or root, for the links below */
 };
 
-/* The rows, most retained first (sizes: in their order; sites have heap_sites); they belong to h.
- * NULL with *count 0 when there are none, or memory ran out (*err set: kind is not ERROR_NONE). */
+/* Returns the rows, which belong to h, sorted by retained bytes, largest first (sizes:
+ * ascending; for sites use heap_sites). Returns NULL with *count 0 if there are none, or without
+ * memory; then err->kind is not ERROR_NONE. */
 const struct heap_row *heap_table(struct heap *h, enum heap_by by, size_t *count,
                                   struct error *err);
 
@@ -144,12 +150,13 @@ struct heap_site {  /* blocks that one call stack made */
     struct heap_ages ages;
 };
 
-/* Most retained first; they belong to h. As heap_table. None without a recording. Of samples: only
- * those that are known. */
+/* Returns the call sites, as heap_table does; none without a recording. Samples give only the
+ * known sites. */
 const struct heap_site *heap_sites(struct heap *h, size_t *count, struct error *err);
 
 struct heap_group {
-    const char *name; /* the name of a type, of the root that reaches its blocks first; else "" */
+    const char
+        *name; /* the name of the type, or of the root that reaches the blocks first; else "" */
     const char *kind, *module; /* a root's; else "" */
     uint32_t stack;            /* the stack of HEAP_BY_SITE; 0: not known, or a thread's cache */
 };
@@ -159,18 +166,19 @@ struct heap_pin { /* blocks of a group that share pages with free memory */
     uint64_t blocks, free_bytes; /* their share of the free bytes of those pages */
 };
 
-/* The groups that keep free memory from being given back, most first; they belong to h. As
- * heap_table. None by size, and by site without a recording. */
+/* Returns the groups that keep free memory from being returned to the kernel, as heap_table
+ * does, largest first. None by size, nor by site without a recording. */
 const struct heap_pin *heap_pins(struct heap *h, enum heap_by by, size_t *count, struct error *err);
 
 struct heap_leak {
-    uint64_t address, bytes, blocks; /* bytes, blocks: with what only it leads to */
+    uint64_t address, bytes, blocks; /* bytes, blocks: with the blocks that only it reaches */
     const char *type;                /* the type of the block at address */
-    uint32_t stack;                  /* that made it; 0: not known */
+    uint32_t stack;                  /* the stack that made it; 0: not known */
     uint32_t number;                 /* the number of that block */
 };
 
-/* Groups of unreachable blocks, largest first. 0 unless the heap was verified. */
+/* Returns the number of groups of unreachable blocks; 0 unless the heap was verified. Groups are
+ * sorted, the largest first. */
 size_t heap_leaks(struct heap *h);
 void heap_leak(const struct heap *h, size_t index, struct heap_leak *leak);
 
@@ -190,8 +198,8 @@ struct heap_cold { /* blocks of a group; of heap_facts.cold_bytes */
     uint64_t blocks, bytes; /* the whole group's */
 };
 
-/* The groups with memory that was not written, most first; they belong to h. The bytes of all add
- * up to cold_bytes. As heap_table; none when it was not asked for, by size, and by site without a
+/* Returns the groups with memory that was not written, as heap_table does, largest first. Their
+ * bytes add up to cold_bytes. None if heap_options.cold_ns was 0, by size, nor by site without a
  * recording. */
 const struct heap_cold *heap_cold(struct heap *h, enum heap_by by, size_t *count,
                                   struct error *err);
@@ -203,25 +211,26 @@ enum heap_found {
     HEAP_UNREACHABLE /* nothing leads there */
 };
 
-/* The shortest way from the strongest root to the block that holds the address, the root first.
- * *steps belongs to the caller (free). HEAP_UNREACHABLE: the block alone. -1 when out of memory. */
+/* Finds the shortest way from the strongest root to the block that holds the address, the root
+ * first. The caller frees *steps. HEAP_UNREACHABLE: *steps has the block alone. Returns -1
+ * without memory. */
 int heap_why(struct heap *h, uint64_t address, struct heap_step **steps, size_t *count,
              enum heap_found *found);
 
-/* Lists the referrers of the block, the block itself first. */
+/* Lists the block that holds the address, and then its referrers. As heap_why. */
 int heap_who(struct heap *h, uint64_t address, struct heap_step **steps, size_t *count,
              enum heap_found *found);
 
 struct heap_node {   /* a node of the dominator tree */
-    uint32_t parent; /* index of the node; UINT32_MAX: none holds it alone */
+    uint32_t parent; /* index of its dominator in the list; UINT32_MAX: none */
     uint32_t number;
     struct heap_step step;
     uint64_t retained_blocks;
     bool unreachable;
 };
 
-/* The largest nodes, a holder before what it holds; at most `most`, at most HEAP_TREE_DEPTH deep.
- * The caller frees *nodes. -1 when out of memory. */
+/* Lists the largest nodes of the dominator tree, parents before children; at most `most`, at
+ * most HEAP_TREE_DEPTH deep. The caller frees *nodes. Returns -1 without memory. */
 enum { HEAP_TREE_DEPTH = 24 };
 int heap_tree(struct heap *h, size_t most, struct heap_node **nodes, size_t *count);
 
@@ -232,11 +241,11 @@ int heap_tree(struct heap *h, size_t most, struct heap_node **nodes, size_t *cou
 struct heap_link { /* references of blocks of one group, or of a root, to blocks of a type */
     uint32_t from, to;
     uint64_t references;
-    uint64_t blocks; /* that these lead to */
+    uint64_t blocks; /* blocks that the references lead to */
 };
 
-/* All of them, by the group they lead to, most references first. The caller frees. -1 when out of
- * memory. */
+/* Lists all links, sorted by the group that they lead to, most references first. The caller
+ * frees *links. Returns -1 without memory. */
 int heap_links(const struct heap *h, struct heap_link **links, size_t *count);
 
 /* ---- many ways at once ----
@@ -248,20 +257,20 @@ struct heap_hop { /* a step of a way, or a referrer */
     uint64_t address, bytes; /* as of heap_step */
 };
 
-/* The shortest way from the strongest root to every block; of an unreachable block, from the first
- * one of its group. NULL when out of memory. Ends before the heap does. */
+/* Computes the shortest way from the strongest root to every block; for an unreachable block,
+ * from the first block of its group. Free it before the heap. NULL without memory. */
 struct heap_ways *heap_ways_make(const struct heap *h);
-/* The way to a number, the root first: at most `most` hops, of a long way the first and the last.
- * How many there are. */
+/* Writes the way to a number, the root first: at most `most` hops; the middle of a longer way is
+ * left out. Returns the length of the way. */
 size_t heap_way(const struct heap_ways *w, uint32_t number, struct heap_hop *hops, size_t most);
 void heap_ways_free(struct heap_ways *w); /* NULL is fine */
 
-/* At most `most` of those that refer to it. How many there are. */
+/* Writes at most `most` referrers of a number. Returns how many it has. */
 size_t heap_hop_referrers(const struct heap *h, uint32_t number, struct heap_hop *hops,
                           size_t most);
 
-/* By type: the number of its block that retains most; 0: it has none. The caller frees. NULL when
- * out of memory. */
+/* Returns, by type, the number of the block of the type that retains most; 0: none. The caller
+ * frees it. NULL without memory. */
 uint32_t *heap_examples(const struct heap *h);
 
 struct heap_cell {        /* a piece of the address space in which blocks lie */
@@ -270,9 +279,10 @@ struct heap_cell {        /* a piece of the address space in which blocks lie */
     uint64_t other_bytes; /* free blocks, threads' caches, headers and the allocator's own */
 };
 
-/* The memory of the heap in cells of equal size (*cell_bytes: the smallest multiple of a page by a
- * power of two with which there are at most `most`), by address. The used_bytes of all add up to
- * those of the facts. The caller frees *cells. -1 when out of memory. */
+/* Divides the memory of the heap into cells of equal size, sorted by address. *cell_bytes is the
+ * smallest page size times a power of two with which there are at most `most` cells. The
+ * used_bytes of all cells add up to those of the facts. The caller frees *cells. Returns -1
+ * without memory. */
 int heap_map(const struct heap *h, size_t most, struct heap_cell **cells, size_t *count,
              uint64_t *cell_bytes);
 

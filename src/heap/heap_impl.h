@@ -39,27 +39,28 @@ struct heap {
     size_t cold_count[HEAP_BY_SITE + 1];
 };
 
-/* The type of a block; of one that has no number: not known. */
+/* Returns the type of a block; of a block without a number: not known. */
 static inline uint32_t heap_type_of(const struct heap *h, uint32_t block)
 {
     return h->type[h->graph.number[block]];
 }
 
-/* tables.c: the root that reaches each block first; behind the roots: the collector's list only,
- * nothing. spill_free. NULL when out of memory. */
+/* tables.c: returns by block the root that reaches it first; two more numbers behind the roots
+ * mean: only the collector's list, and nothing. The caller calls spill_free. NULL without
+ * memory. */
 uint32_t *heap_first_roots(const struct heap *h);
-/* The group of a number: a type, a stack, or a number of heap_first_roots. */
+/* Describes a group: a type, a stack, or a number of heap_first_roots. */
 struct heap_group heap_group_of(const struct heap *h, enum heap_by by, uint32_t group);
 
-/* links.c: the group of a number, as of heap_row.group. */
+/* links.c: returns the group of a number, as in heap_row.group. */
 uint32_t heap_link_group(const struct heap *h, uint32_t number);
 
 /* Describes a number for people. */
 void heap_describe(const struct heap *h, uint32_t number, struct heap_step *step);
 const char *heap_root_kind(enum root_kind kind);
 
-/* cold_tables.c: which blocks were not written. The target's pages can still be asked for. -1 when
- * out of memory. */
+/* cold_tables.c: finds the blocks that were not written, while the target's pages can still be
+ * asked for. Returns -1 without memory. */
 struct cold;
 int cold_mark(struct heap *h, struct target *t, const struct cold *c);
 

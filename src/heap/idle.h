@@ -14,16 +14,16 @@
 
 struct idle;
 
-/* root: "" or, in tests, the directory in which sys and proc of another machine lie. NULL with the
- * reason. */
+/* root: "", or, in tests, a directory with sys and proc of another machine. Returns NULL with
+ * the reason. */
 struct idle *idle_open(pid_t pid, const char *root, char *reason, size_t room);
 void idle_close(struct idle *i); /* NULL is fine */
 
-/* Marks the pages of [start, end) that are in memory as idle. -1 with errno. */
+/* Marks the resident pages of [start, end) as idle. Returns -1 with errno. */
 int idle_mark(struct idle *i, uint64_t start, uint64_t end);
 
-/* Calls for each page of [start, end) that is in memory and was touched since, by address. -1 with
- * errno, or what the call returned. */
+/* Calls `touched` for each resident page of [start, end) that was touched since idle_mark, by
+ * address. Returns -1 with errno, or the first result of the callback that is not 0. */
 int idle_touched(struct idle *i, uint64_t start, uint64_t end,
                  int (*touched)(void *arg, uint64_t start, uint64_t end), void *arg);
 

@@ -26,14 +26,14 @@ struct images {
     } low, high; /* nothing lies outside of these two */
 };
 
-/* g: whose state makes no marks; NULL: none. -1 when out of memory. */
+/* g: the allocator, whose own state gets no marks; NULL: none. Returns -1 without memory. */
 int images_make(struct images *m, const struct target *t, const struct modules *modules,
                 const struct glibc *g);
 void images_release(struct images *m);
 
-/* The mark of an address; MARK_NONE when it is not in a module's data. */
+/* Returns the mark of an address; MARK_NONE if it is not in a module's data. */
 uint32_t images_mark(const struct images *m, uint64_t address);
-/* And back; 0 for MARK_NONE and MARK_TEXT. */
+/* Returns the address of a mark; 0 for MARK_NONE and MARK_TEXT. */
 uint64_t images_address(const struct images *m, uint32_t mark);
 
 #endif

@@ -37,13 +37,13 @@ struct modules {
     size_t count;
 };
 
-/* Lists all mapped ELF files. Returns 0, or -1 when out of memory. A file whose header is not there
- * or makes no sense is left out. Of a core, the files it names are opened where they are the same
- * (by build-id), so that what it leaves out can be read. */
+/* Lists all mapped ELF files; a file whose header is missing or makes no sense is left out. For
+ * a core, it opens the files that the core names if their build-ids match, so that memory
+ * missing from the core can be read. Returns 0, or -1 without memory. */
 int modules_read(struct modules *m, struct target *t);
 void modules_release(struct modules *m);
 
-/* The module whose mappings or data hold the address, or NULL. */
+/* Returns the module whose mappings or data hold the address, or NULL. */
 const struct module *modules_at(const struct modules *m, uint64_t address);
 
 #endif

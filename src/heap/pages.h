@@ -17,21 +17,21 @@
 
 struct pages_pinned { /* a page in memory that holds free bytes, and blocks that keep them there */
     uint64_t page;    /* its address */
-    uint32_t block;   /* the first of the blocks of which a part lies there */
+    uint32_t block;   /* the first block that has a part on the page */
     uint32_t free_bytes;
 };
 
 struct pages {
-    bool resident_known;      /* false: of a core. Then every page counts as resident */
-    uint64_t trimmable_bytes; /* resident, and malloc_trim would give them back */
+    bool resident_known;      /* false for a core: then every page counts as resident */
+    uint64_t trimmable_bytes; /* resident, and malloc_trim would return them */
     uint64_t pinned_bytes;    /* resident and free, on pages that also hold blocks in use */
     uint64_t kept_bytes;      /* resident and free, on pages of their own that stay */
     struct pages_pinned *at;  /* by address */
     size_t count, room;
 };
 
-/* After the walk, while the target's memory can be read. Free memory that the kernel has taken back
- * counts nowhere. -1 when out of memory. */
+/* Counts the free memory by page, after the walk and while the target's memory can be read. Free
+ * memory that is not resident counts nowhere. Returns -1 without memory. */
 int pages_find(struct pages *p, struct target *t, const struct walk *w, const struct glibc *g);
 void pages_release(struct pages *p);
 

@@ -11,7 +11,7 @@
 void parallel_ranges(unsigned threads, size_t n, void (*part)(void *arg, size_t from, size_t to),
                      void *arg);
 
-/* Calls both; at the same time where there is more than one thread. */
+/* Calls both functions; at the same time if `threads` is above 1. */
 void parallel_both(unsigned threads, void (*one)(void *), void *one_arg, void (*other)(void *),
                    void *other_arg);
 

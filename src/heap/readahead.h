@@ -13,13 +13,14 @@
 
 struct readahead;
 
-/* threads: processors that there are; with one, nothing is read ahead. NULL when out of memory. */
+/* threads: the number of processors; with one, nothing is read ahead. Returns NULL without
+ * memory. */
 struct readahead *readahead_open(struct target *t, unsigned threads);
 void readahead_close(struct readahead *a); /* NULL is fine */
 
-/* The bytes from `at` on, and how many are at hand: fewer than `least` when no more can be read.
- * They stay until the next call. end: the first address that is not needed soon. at: a multiple of
- * 16, least: at most 16. */
+/* Returns the bytes from `at` on, and in *bytes how many are available: fewer than `least` only
+ * if no more can be read. They are valid until the next call. end: the first address that is not
+ * needed soon. at: a multiple of 16; least: at most 16. */
 const uint8_t *readahead_at(struct readahead *a, uint64_t at, uint64_t end, size_t least,
                             size_t *bytes);
 

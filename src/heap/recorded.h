@@ -15,7 +15,7 @@
 
 struct recorded_block {
     uint64_t address;
-    uint64_t bytes;   /* usable, where the recording says it; else requested */
+    uint64_t bytes;   /* usable bytes if the recording has them, else requested bytes */
     uint64_t born_ns; /* on the clock of heap_recorded.now_ns */
     uint32_t stack;   /* node of the image; 0: none */
 };
@@ -25,19 +25,19 @@ struct heap_recorded {
     uint32_t image_number;
     struct recorded_block *at; /* by address, one for each */
     size_t count;
-    uint64_t now_ns; /* when the heap was looked at; of a core's, the last event */
+    uint64_t now_ns; /* when the heap was read; for a core, the time of the last event */
 };
 
-/* pid: of the process; 0: not known, then the recording must be of one process. until_ns: what
- * happened later does not count; since the start of the recording. -1 with *err set. */
+/* Reads the blocks that lived at until_ns (since the start of the recording). pid 0: not known;
+ * then the recording must hold one process only. Returns 0, or -1 with *err. */
 int recorded_read(struct heap_recorded *r, struct trace *t, uint32_t pid, uint64_t until_ns,
                   struct error *err);
-/* The same of samples. -1: out of memory. */
+/* Fills the list from samples. Returns -1 without memory. */
 struct heap_sampled; /* heap/sampled.h */
 int recorded_sampled(struct heap_recorded *r, const struct heap_sampled *s);
 void recorded_release(struct heap_recorded *r);
 
-/* The block that lived at this address, or NULL. */
+/* Returns the block that lived at this address, or NULL. */
 const struct recorded_block *recorded_find(const struct heap_recorded *r, uint64_t address);
 
 #endif

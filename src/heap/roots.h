@@ -48,17 +48,17 @@ struct roots {
     struct sighting *seen; /* where containers may be */
     size_t seen_count, seen_room;
     struct intern names;
-    bool cut; /* the process has mapped what it has so often that not all of it was looked at */
+    bool cut; /* the process maps its memory so many times that some of it was not examined */
 };
 
-/* sampled: where its library notes addresses is no root. Returns 0, or -1 with *err set when out of
- * memory. */
+/* sampled: the memory in which its library notes addresses is not a root. Returns 0, or -1 with
+ * *err without memory. */
 struct heap_sampled; /* sampled.h */
 int roots_find(struct roots *r, struct target *t, const struct modules *modules,
                const struct glibc *g, const struct walk *w, struct variables *variables,
                const struct heap_sampled *sampled, struct error *err);
-/* Says where variables are declared, as far as the files do. Does not need the target's memory. -1
- * when out of memory. */
+/* Fills in where variables are declared, from the files' debug information. It does not need the
+ * target's memory. Returns -1 without memory. */
 int roots_declare(struct roots *r, const struct modules *modules, struct variables *variables);
 void roots_release(struct roots *r);
 

@@ -22,7 +22,7 @@ struct heap_sampled {
     size_t count;
     struct heap_span {
         uint64_t start, end;
-    } kept[2]; /* where the library notes addresses: that holds nothing alive */
+    } kept[2]; /* memory in which the library notes addresses; these keep nothing alive */
 };
 
 #endif

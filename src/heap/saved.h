@@ -13,16 +13,16 @@
 #include "heap/heap_impl.h"
 #include "heap/scan.h"
 
-/* Before the graph is made, which overwrites the references. type: of blocks, before the rest of
- * them is named. -1 with *err set. */
+/* Writes the heap. Call it before the graph is made, which overwrites the references. type: by
+ * block, before types_rest. Returns 0, or -1 with *err. */
 int saved_write(FILE *file, const struct heap *h, const struct scan *scan, const uint32_t *type,
                 struct error *err);
 
-/* True if the file open at fd is one; the position does not matter. */
+/* True if the file open at fd is a saved heap. The file position does not matter. */
 bool saved_is(int fd);
 
-/* Fills what saved_write had of h, and *scan with scan->mark as `type`. name: for messages. -1 with
- * *err set. */
+/* Fills the members of h that saved_write wrote, and *scan, with the types in scan->mark. name:
+ * for messages. Returns 0, or -1 with *err. */
 int saved_read(int fd, const char *name, struct heap *h, struct scan *scan, struct error *err);
 
 /* packing.c: numbers as varints, into sections that are packed one by one. */
@@ -36,15 +36,15 @@ void packing_signed(struct packing *p, int64_t n);
 void packing_text(struct packing *p, const char *text);
 uint64_t packing_get(struct packing *p);
 int64_t packing_get_signed(struct packing *p);
-/* As at most `most`; a larger one is a failure, and 0. */
+/* Returns a number of at most `most`. A larger one marks the section as failed and returns 0. */
 uint64_t packing_get_below(struct packing *p, uint64_t most);
-/* Into room bytes, of printable characters, ended by NUL. */
+/* Reads a text into `room` bytes: printable characters, ended by NUL. */
 void packing_get_text(struct packing *p, char *text, size_t room);
 void packing_release(struct packing *p);
-/* Writes the section and empties it. -1 with *err set. */
+/* Writes the section and empties it. Returns 0, or -1 with *err. */
 int packing_write(FILE *file, uint32_t kind, struct packing *p, struct error *err);
-/* Reads the section at *offset, which must be of this kind and unpack to at most `most` bytes, and
- * moves the offset behind it. -1 with *err set. */
+/* Reads the section at *offset, which must be of this kind and unpack to at most `most` bytes,
+ * and moves *offset behind it. Returns 0, or -1 with *err. */
 int packing_read(int fd, const char *name, uint64_t *offset, uint32_t kind, uint64_t most,
                  struct packing *p, struct error *err);
 

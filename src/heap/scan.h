@@ -19,13 +19,13 @@ struct scan {
     uint32_t *target; /* numbers of blocks */
     uint32_t *mark;   /* count marks: see images.h */
     uint32_t references;
-    struct sighting *seen; /* in blocks, where that is asked for */
+    struct sighting *seen; /* sightings in blocks, if requested */
     size_t seen_count;
     uint64_t *weak; /* a bit for each of target, as of struct graph_input; NULL: none is */
 };
 
-/* threads: how many read at once, at least 1. sight: containers are looked for. -1 with *err set
- * when out of memory. */
+/* Scans the heap. threads: how many read at once, at least 1. sight: look for containers.
+ * Returns 0, or -1 with *err without memory. */
 int scan_heap(struct scan *s, struct target *t, const struct walk *w, const struct images *images,
               bool sight, unsigned threads, struct error *err);
 void scan_release(struct scan *s);

@@ -24,11 +24,11 @@ enum { SIGHTING_WORDS = 10 }; /* that sighting_of looks at, at most */
 
 struct sighting {
     uint64_t at;    /* address of the container */
-    uint32_t block; /* that its first word points at */
+    uint32_t block; /* the block that its first word points at */
     uint32_t kind;
 };
 
-/* True if `bytes` were asked for when this block was made: malloc rounds up. */
+/* True if a request of `bytes` can have made a block of `usable` bytes: malloc rounds up. */
 static inline bool sighting_fits(uint64_t usable, uint64_t bytes)
 {
     return bytes && bytes <= usable && usable - bytes < 32;

@@ -20,13 +20,14 @@
 
 #define SPILL_LEAST_BYTES ((size_t)4 << 20)
 
-/* From now on: at most so many bytes in memory. file: opens a file without a name, open for reading
- * and writing, which is taken over; -1 with *err. NULL: no files; what does not fit is refused. */
+/* Sets the bound on memory from now on. file: opens an unnamed file for reading and writing,
+ * which is taken over; it returns -1 with *err. file NULL: no files; an array that does not fit
+ * is refused. */
 void spill_bound(uint64_t most_bytes, int (*file)(struct error *err));
 
-/* realloc to `new_bytes` for an array of `old_bytes` (NULL and 0: a first one). Shrinks only arrays
- * that stay large. The new part is zeros if the array was large, or is the first. NULL when there
- * is no room: then the old array is unchanged. spill_free gives it back. */
+/* Reallocates an array of `old_bytes` (NULL and 0 for a new one) to `new_bytes`. Only arrays
+ * that stay large may shrink. The new part is zero if the array was large, or is new. Returns
+ * NULL, and leaves the old array unchanged, if there is no room. The caller calls spill_free. */
 void *spill_grow(void *old, size_t old_bytes, size_t new_bytes);
 
 /* n elements, all zeros. */
@@ -38,25 +39,24 @@ void *spill_room(void *array, size_t needed, size_t *room, size_t most, size_t e
 
 void spill_free(void *array); /* NULL is fine */
 
-/* An old array counts as new: it is needed more than those made since. An array from malloc stays
- * as it is. */
+/* Makes an old array count as the newest, because it is needed more than later ones. It has no
+ * effect on an array from malloc. */
 void spill_renew(const void *array);
 
-/* While several threads write to arrays: an array that grows makes room of itself alone. Calls
- * nest.
- */
+/* Begins a phase in which several threads write to arrays: until spill_release, an array that
+ * grows moves no other array to a file. Calls nest. */
 void spill_hold(void);
 void spill_release(void);
 
 struct spill_use {
-    uint64_t memory_bytes; /* that arrays take */
-    uint64_t file_bytes;   /* that they take in files */
+    uint64_t memory_bytes; /* memory that arrays take */
+    uint64_t file_bytes;   /* bytes that arrays take in files */
     uint64_t most_file_bytes;
     uint64_t refused_bytes; /* the size of the last array for which there was no room; 0: none */
     struct error error;     /* why a file could not be had; kind ERROR_NONE: it could */
 };
 
-/* As of now. */
+/* Reads the present figures. */
 void spill_used(struct spill_use *use);
 
 #endif

@@ -25,39 +25,43 @@ enum { TYPE_UNKNOWN = 0, TYPE_OWN = 1, TYPE_TEXT = 2 };
 struct types {
     const char **name; /* by number */
     uint32_t count, room;
-    uint32_t known;     /* numbers below are real types; from here on, sizes and referrers */
+    uint32_t
+        known; /* numbers below are real types; from here on they stand for sizes and referrers */
     struct index index; /* private: of names */
     struct intern names;
 };
 
-/* Makes types of marks, in place: mark[block] becomes the number of its type, or TYPE_UNKNOWN.
- * Needs the target's memory. -1 when out of memory. */
+/* Turns marks into types, in place: mark[block] becomes the number of its type, or TYPE_UNKNOWN.
+ * It needs the target's memory. Returns -1 without memory. */
 int types_resolve(struct types *y, uint32_t *mark, struct target *t, const struct walk *w,
                   const struct images *images, const struct modules *modules,
                   struct variables *variables);
 
-/* The types by number of the graph, of which those of TYPE_UNKNOWN have a name by their size and a
- * referrer (spill_free). type: by block. threads: that name at once. NULL when out of memory. */
+/* Returns the types by number of the graph. Blocks of TYPE_UNKNOWN get a name from their size
+ * and a referrer. type: by block. threads: how many work at once. The caller calls spill_free.
+ * NULL without memory. */
 uint32_t *types_rest(struct types *y, const uint32_t *type, const struct walk *w,
                      const struct graph *g, const struct roots *roots, unsigned threads);
 
 void types_release(struct types *y);
 
-/* For the parts: the number of a name, made when it is new; 0 when out of memory. */
+/* For the files types*.c: finds or makes the number of a name; 0 without memory. */
 uint32_t types_number(struct types *y, const char *name);
 
-/* types_cxx.c: writes the class whose virtual table this address is in; false: it is not one. */
+/* types_cxx.c: writes the name of the class whose virtual table holds this address. Returns
+ * false if none does. */
 bool types_cxx_name(struct target *t, const struct modules *modules, struct variables *variables,
                     uint64_t address, char *name, size_t room);
-/* types_python.c: the name of the Python type whose type object this is. */
+/* types_python.c: writes the name of the Python type whose type object is at this address.
+ * Returns false if none is. */
 bool types_python_name(struct target *t, uint64_t address, char *name, size_t room);
-/* Makes weak the links of the list that every object of Python's garbage collector is in: an object
- * that only they lead to is garbage that was not yet collected. -1: out of memory. */
+/* Marks the links of the list of all objects of Python's garbage collector as weak: an object
+ * that only they reach is garbage that was not collected yet. Returns -1 without memory. */
 int types_python_links(struct types *y, const uint32_t *type, struct target *t,
                        const struct walk *w, struct scan *scan);
 
-/* Types the instances, among blocks of TYPE_UNKNOWN, of classes that are blocks themselves. -1: out
- * of memory. */
+/* Finds instances of Python classes that are heap blocks themselves, among the blocks of
+ * TYPE_UNKNOWN, and sets their types. Returns -1 without memory. */
 int types_python_instances(struct types *y, uint32_t *type, struct target *t, const struct walk *w);
 
 #endif

@@ -13,33 +13,33 @@
 
 struct variable {
     const char *name;    /* as in the file; belongs to the struct variables */
-    const char *shown;   /* demangled; belongs to it, too */
+    const char *shown;   /* demangled; belongs to the struct variables, too */
     uint64_t start, end; /* in the target */
 };
 
 struct variables;
 
-/* pid: of the live process, whose own root is where its paths lead; 0: a core's. NULL when out of
- * memory. The modules are borrowed, and so are the directories with separate debug files. */
+/* pid: the live process, in whose root paths are looked up; 0: a core. The modules and the
+ * directories with separate debug files must outlive the result. Returns NULL without memory. */
 struct variables *variables_new(const struct modules *modules, uint32_t pid,
                                 const char *const *debug_dirs, size_t debug_dir_count);
 void variables_free(struct variables *v); /* NULL is fine */
 
-/* The variable of that module that holds the address, or NULL. */
+/* Returns the variable of the module that holds the address, or NULL. */
 const struct variable *variables_find(struct variables *v, const struct module *m,
                                       uint64_t address);
 
-/* The name, demangled, of the function of that module that holds the address; NULL: not known. It
- * belongs to v. */
+/* Returns the demangled name of the module's function that holds the address; NULL: not known.
+ * It belongs to v. */
 const char *variables_function(struct variables *v, const struct module *m, uint64_t address);
 
-/* Where the variable is declared, as the module's DWARF says; NULL: it does not. It belongs to
- * v. */
+/* Returns where the variable is declared, from the module's DWARF; NULL: not known. It belongs
+ * to v. */
 const struct declared *variables_declared(struct variables *v, const struct module *m,
                                           const struct variable *variable);
 
-/* Opens the file of a module, if it is the one that was mapped. The caller closes. -1: it is not
- * there. */
+/* Opens the file of a module if it is the one that was mapped. The caller closes it. Returns -1
+ * if there is none. */
 int variables_open(const struct variables *v, const struct module *m);
 
 #endif

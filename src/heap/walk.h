@@ -20,8 +20,8 @@ enum walk_segment_kind { SEGMENT_MAIN, SEGMENT_HEAP, SEGMENT_MAPPED, SEGMENT_EXA
 
 struct walk_segment {    /* a run of chunks without a gap */
     uint64_t first, end; /* the address of the first chunk's header; the end of the last */
-    uint64_t base;       /* where the memory begins: what lies before `first` is the allocator's */
-    uint32_t arena;      /* index; of SEGMENT_MAPPED: none */
+    uint64_t base;  /* where the memory begins; the bytes before `first` belong to the allocator */
+    uint32_t arena; /* index; of SEGMENT_MAPPED: none */
     enum walk_segment_kind kind;
     uint32_t first_block, end_block; /* numbers, once walked */
     size_t exact, exact_end;         /* SEGMENT_EXACT: of walk.exact */
@@ -30,10 +30,10 @@ struct walk_segment {    /* a run of chunks without a gap */
 
 struct walk_arena {
     uint64_t address, system_bytes, attached_threads;
-    uint64_t used_blocks, used_bytes; /* the program's: what it may use of them */
+    uint64_t used_blocks, used_bytes; /* the program's blocks; bytes that it may use */
     uint64_t free_blocks, free_bytes; /* as of mallinfo2's fordblks: lists, fast lists, top */
     uint64_t top_bytes;
-    uint64_t cached_blocks, cached_bytes; /* in threads' caches: counted nowhere above */
+    uint64_t cached_blocks, cached_bytes; /* in threads' caches; not counted in the figures above */
     uint64_t own_bytes;                   /* headers, fences, the arena itself, caches */
     uint32_t heaps;
     bool main;
@@ -52,7 +52,7 @@ struct walk {
     } * exact; /* blocks without headers: of Python's pools, or all that a recording knows */
     size_t exact_count, exact_room;
     uint64_t exact_blocks, exact_bytes;
-    uint64_t exact_left_out; /* that overlap others, or are smaller than this tool looks at */
+    uint64_t exact_left_out; /* blocks that overlap others, or are too small to be examined */
     uint64_t sampled_blocks, sampled_bytes; /* those of the exact ones that a library samples */
     uint64_t pool_bytes;  /* Python's pools: exact_bytes, free blocks and headers */
     uint64_t caches;      /* caches of threads that were found */
@@ -60,18 +60,18 @@ struct walk {
     char reason[256];     /* why not verified */
 };
 
-/* sampled: blocks of which some may lie elsewhere. threads: that may read at once. Fills *w;
- * walk_release gives it back, after failure, too. Returns 0 also when it could not be verified; -1
- * with *err set when out of memory or when there is nothing to walk. */
+/* Fills *w. sampled: blocks that may lie outside glibc's heap. threads: how many read at once.
+ * Returns 0, also if the heap could not be verified; -1 with *err without memory, or if there is
+ * nothing to walk. The caller calls walk_release in all cases. */
 struct heap_sampled; /* sampled.h */
 int walk_heap(struct walk *w, struct target *t, const struct glibc *g,
               const struct modules *modules, const struct heap_sampled *sampled, unsigned threads,
               struct error *err);
 void walk_release(struct walk *w);
 
-/* For the parts of the walk: notes the first reason why the heap is not verified. */
+/* For the files of the walk: notes why the heap is not verified; the first reason counts. */
 void walk_doubt(struct walk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same where memory was not read. */
+/* As walk_doubt, for memory that was not read. */
 void walk_lacks(struct walk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int walk_add_segment(struct walk *w, const struct walk_segment *s);
 
@@ -80,8 +80,8 @@ int walk_add_segment(struct walk *w, const struct walk_segment *s);
 struct headers;
 int walk_find_parts(struct walk *w, struct target *t, const struct glibc *g,
                     struct headers *headers);
-/* mapped.c: the next run of private memory that may be written, from region *at on, which is then
- * the one behind it; false when there is none. *brk: whether brk made it; NULL: none of that. */
+/* mapped.c: finds the next run of private writable memory from region *at on, and moves *at
+ * behind it. Returns false at the end. *brk: true if brk made the run; brk NULL: skip such runs. */
 bool walk_next_memory(const struct target *t, size_t *at, bool *brk, uint64_t *start,
                       uint64_t *end);
 /* mapped.c: adds a segment for each block with a mapping of its own. -1: out of memory. */
@@ -92,8 +92,8 @@ int walk_add_exact(struct walk *w, uint64_t address, uint64_t bytes);
 int walk_exact_segments(struct walk *w);
 /* exact.c: numbers the blocks of such a segment. -1: out of memory. */
 int walk_exact(struct walk *w, struct walk_segment *s);
-/* exact.c: instead of walk_heap: the blocks that a recording knows, of whatever allocator. -1: out
- * of memory. */
+/* exact.c: takes the blocks that a recording knows, of any allocator, instead of walk_heap.
+ * Returns -1 without memory. */
 struct heap_recorded;
 int walk_recording(struct walk *w, const struct heap_recorded *recorded);
 /* exact.c: notes the samples that lie in none of the segments that were found. -1: out of memory.

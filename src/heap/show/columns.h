@@ -25,7 +25,7 @@ extern const struct column heap_site_columns[]; /* columns of heap_site */
 extern const struct column heap_pin_columns[], heap_cold_columns[], heap_leak_columns[];
 extern const struct column heap_step_columns[], heap_step_root_columns[];
 
-/* A call site of samples: what the heap knows, and what the samples stand for. */
+/* A call site of samples: the heap's figures, and the estimates from the samples. */
 struct heap_sampled_row {
     struct heap_site site;
     uint64_t sampled_blocks, sampled_bytes, blocks, bytes, low_bytes, high_bytes;
@@ -36,7 +36,7 @@ struct heap_sampled_row heap_sampled_row(const struct heap_samples *s,
                                          const struct heap_site *site);
 extern const struct column heap_change_columns[], heap_root_change_columns[]; /* in diff.c */
 
-/* A table of a heap; `by`: its rows. */
+/* Makes a table of a heap. by: the kind of its rows. */
 struct table heap_columns(const struct heap *h, const struct column *columns, enum heap_by by,
                           struct names *names);
 

@@ -24,13 +24,14 @@ struct heap_samples {
     struct estimate all;
 };
 
-/* As heap_options.sampled wants it, `arg` a struct heap_samples. */
+/* Reads the samples of a process; it has the form of heap_options.sampled. arg: a struct
+ * heap_samples. */
 bool heap_samples_read(void *arg, uint32_t pid, struct heap_sampled *sampled);
 
-/* The samples of a stack, or NULL. */
+/* Returns the samples of a stack, or NULL. */
 const struct heap_sampled_site *heap_samples_of(const struct heap_samples *s, uint32_t stack);
 
-/* The program that the stacks are of. */
+/* Returns the image to which the stacks belong. */
 const struct trace_image *heap_samples_image(const struct heap_samples *s);
 
 uint64_t heap_samples_period(const struct heap_samples *s);

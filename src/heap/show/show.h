@@ -33,21 +33,22 @@ struct heap_show {
     bool leaks;                         /* the list of unreachable groups */
 };
 
-/* As a page for a browser. target: the name of the process or file. */
+/* Writes the heap as a page. target: the process or file, as the user named it. */
 int heap_show_page(struct heap *h, const struct heap_show *s, const char *target, const char *path,
                    struct error *err);
 
-/* On standard output. -1 with *err set when out of memory. */
+/* Prints the heap on standard output. Returns 0, or -1 with *err without memory. */
 int heap_show_text(struct heap *h, const struct heap_show *s, struct error *err);
 int heap_show_json(struct heap *h, const struct heap_show *s, struct error *err);
 
-/* The keys of the figures and tables of a heap, into the object that is open. -1 with *err set. */
+/* Writes the keys of the figures and tables of a heap into the open object. Returns 0, or -1
+ * with *err. */
 int heap_show_tables(struct json *j, struct heap *h, const struct heap_show *s, uint64_t top,
                      struct error *err);
-/* The keys of its figures alone. */
+/* Writes the keys of the figures only. */
 void heap_show_facts(struct json *j, const struct heap *h);
 
-/* A way (--why) or the referrers (--who) of an address. */
+/* Prints a way (--why) or the referrers (--who) of an address. */
 void heap_show_steps(const struct heap_step *steps, size_t count, enum heap_found found,
                      uint64_t address, bool why, uint64_t top);
 int heap_show_steps_json(const struct heap *h, const struct heap_step *steps, size_t count,
