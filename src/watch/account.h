@@ -14,42 +14,43 @@
 
 #define ACCOUNT_MOST_BYTES (1ull << 30)
 
-/* The prices. A node: itself, its places in the index and in four reports (80), and the text that
- * frames/names.h keeps for an address without a name (240). A stack: its sums, its site and its
- * rows in a list of all processes. A process: itself, its descriptors, its arrays of modules. */
+/* The prices. A node costs itself, its places in the index and in four reports (80), and the
+ * text that frames/names.h keeps for an address without a name (240). A stack costs its sums,
+ * its site, and its rows in a list of all processes. A process costs itself, its descriptors,
+ * and its arrays of modules. */
 #define ACCOUNT_NODE_BYTES    320u
-#define ACCOUNT_NAME_BYTES    240u /* room for these; freed only with the process */
+#define ACCOUNT_NAME_BYTES    240u /* names are freed only with the process */
 #define ACCOUNT_STACK_BYTES   1024u
 #define ACCOUNT_PROCESS_BYTES 65536u
 
 struct account {
     uid_t user;
     uint64_t bytes; /* the bytes of all processes of this user */
-    bool said;      /* that a process found no room at all */
+    bool said;      /* it was reported that a process had no room at all */
 };
 
 struct accounts {
-    struct account **items; /* they stay where they are */
+    struct account **items; /* pointers stay valid until accounts_release */
     size_t count, room;
 };
 
-/* The account of a user; NULL without memory. */
+/* Finds or makes the account of a user. NULL without memory. */
 struct account *accounts_of(struct accounts *a, uid_t user);
 void accounts_release(struct accounts *a);
 
-/* True if there is room for so many bytes more. */
+/* True if the account has room for this many more bytes. */
 bool account_has(const struct account *a, uint64_t bytes);
 
 struct charge {              /* one process's charge */
     struct account *account; /* NULL: nothing is bounded */
     uint64_t bytes;
-    uint64_t needed; /* refused: the least that it would have had to have */
-    bool refused;    /* it asked for more than there was, and gets nothing more */
+    uint64_t needed; /* if refused: the bytes that it would have needed at least */
+    bool refused;    /* it asked for more than was left, and gets no more */
 };
 
-/* False: there is no room, or was none before. */
+/* Takes bytes from the account. Returns false if there is no room now, or was none before. */
 bool charge_take(struct charge *c, uint64_t bytes);
-/* Gives back all but so many bytes. */
+/* Returns all but this many bytes to the account. */
 void charge_return(struct charge *c, uint64_t all_but);
 
 #endif

@@ -23,7 +23,7 @@ void lifetimes_add(struct lifetimes *l, uint64_t lifetime_ns);
 struct age_choice {
     uint64_t age_ns;    /* a block of this age is old */
     uint64_t most_ns;   /* 99 of 100 lived no longer than this; 0: not enough was seen */
-    uint64_t lifetimes; /* that were seen */
+    uint64_t lifetimes; /* lifetimes seen so far */
 };
 
 struct age_choice age_choose(const struct lifetimes *l);

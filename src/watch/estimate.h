@@ -13,7 +13,7 @@
 
 struct estimate {
     uint64_t samples;
-    uint64_t sampled_bytes; /* their sizes, exactly: the truth is not below this */
+    uint64_t sampled_bytes; /* the exact sizes of the samples: the true sum is not below this */
     double blocks, bytes;   /* the estimates */
     double blocks_variance, bytes_variance;
     double blocks_largest, bytes_largest; /* the most that one more sample would have added */
@@ -23,16 +23,17 @@ struct estimate_interval {
     double low, high;
 };
 
-/* Adds a sampled block. weight_bytes: the bytes that it stands for, size / p; the size itself when
- * it is smaller or the size is 0. Blocks drawn at different periods may be added up. */
+/* Adds a sampled block. weight_bytes: the bytes that it stands for, size / p; a weight below the
+ * size counts as the size. Blocks sampled with different periods may be added. */
 void estimate_add(struct estimate *e, uint64_t size_bytes, uint64_t weight_bytes);
 void estimate_merge(struct estimate *sum, const struct estimate *other);
 
-/* Between these with a probability of 95 %. {0, 0} without samples. */
+/* Returns the interval that holds the true value with a probability of 95 %. {0, 0} without
+ * samples. */
 struct estimate_interval estimate_blocks_interval(const struct estimate *e);
 struct estimate_interval estimate_bytes_interval(const struct estimate *e);
 
-/* Rounded to whole bytes or blocks; what does not fit becomes UINT64_MAX. */
+/* Rounds to whole bytes or blocks; a larger value than fits becomes UINT64_MAX. */
 uint64_t estimate_whole(double value);
 
 #endif

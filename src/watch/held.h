@@ -11,16 +11,19 @@
 
 #include "format/watch.h"
 
-/* True if another holds the open file or directory. False when it cannot be asked. */
+/* True if another process holds the open file or directory. False if that cannot be known. */
 bool held_by_other(int fd);
-/* The same of an entry of a directory: a regular file or a directory; of others it is false. */
+/* As held_by_other, for an entry of a directory that is a regular file or a directory; false for
+ * all others. */
 bool held_entry(int dir, const char *name);
-/* Holds an open directory until its descriptor is closed. False: another holds it. */
+/* Holds an open directory until its descriptor is closed. Returns false if another process holds
+ * it. */
 bool held_take(int fd);
 
 /* True if the process ids in a segment are known to be of another pid namespace than ours. */
 bool held_elsewhere(const struct mlw_watch *head);
-/* True if that is not known: there was no /proc where it ran, or is none here. */
+/* True if it is not known which namespace they are of, because there was no /proc where the
+ * process ran, or is none here. */
 bool held_somewhere(const struct mlw_watch *head);
 
 #endif

@@ -25,13 +25,13 @@ struct inner { /* begins as {0} */
     bool was_read;
 };
 
-/* The process that has this segment mapped, and the id and the pid namespace that it says. False:
- * none that can be seen. */
+/* Finds the process that maps this segment and has the id and pid namespace that the segment
+ * names. Returns false if no such process can be seen. */
 bool inner_find(struct inner *t, const struct segment *s, struct trust_process *who);
-/* The id of its parent in the pid namespace of the process; 0: it has none there, as far as that
- * can be seen. */
+/* Returns the id of the process's parent in the process's own pid namespace; 0: it has no parent
+ * there, or none that can be seen. */
 pid_t inner_parent(const struct trust_process *who);
-/* The next question reads the list anew. */
+/* Frees the list; the next inner_find reads it anew. */
 void inner_release(struct inner *t);
 
 #endif

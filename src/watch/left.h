@@ -16,10 +16,11 @@
 
 struct left_item {
     char path[PATH_MAX];
-    pid_t pid;            /* for a session the watch that made it */
-    bool is_session;      /* the directory of a watch that was killed; its content stands before */
-    uint64_t bytes;       /* the bytes of memory that it takes */
-    uint64_t realtime_ns; /* when it was made; 0: not known, as it was never finished */
+    pid_t pid;       /* for a session the watch that made it */
+    bool is_session; /* the directory of a watch that was killed; its content precedes it in the
+                        list */
+    uint64_t bytes;  /* the bytes of memory that it takes */
+    uint64_t realtime_ns; /* when it was made; 0: not known, because it was never finished */
     char exe[256];        /* "": not known */
     char session[NAME_MAX + 1], name[NAME_MAX + 1]; /* private: where, in /dev/shm */
     struct trust_identity file;                     /* private: which */
@@ -31,12 +32,13 @@ struct left {
     uint64_t bytes;          /* all bytes */
 };
 
-/* -1: no memory, or /dev/shm cannot be read. left_release gives the list back. */
+/* Lists what dead processes left. Returns -1 with *err without memory, or if /dev/shm cannot be
+ * read. The caller calls left_release. */
 int left_find(struct left *l, struct error *err);
 void left_release(struct left *l);
 
-/* Removes the listed files, if they are still the ones found. Returns how many are gone, or are in
- * use again; why another is not is in *err. */
+/* Removes the listed files if they are still the ones that were found. Returns how many are
+ * gone, or are in use again. *err: why another one could not be removed. */
 size_t left_clear(const struct left *l, struct error *err);
 
 #endif

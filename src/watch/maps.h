@@ -20,7 +20,7 @@ struct maps {
 /* 0, or -1 with *err. */
 int maps_read(pid_t pid, struct maps *m, struct error *err);
 
-/* True if a process that lives has the file mapped; also when that cannot be known. */
+/* True if the process lives and maps the file, or if that cannot be known. */
 bool maps_has(pid_t pid, const struct trust_identity *file);
 
 struct maps_place {

@@ -34,10 +34,10 @@ struct watch_sums { /* a stack's sums since the process began; samples that were
     double freed_bytes, freed_blocks;
     double freed_byte_seconds;
     uint64_t freed_samples,
-        freed_elsewhere; /* those of them that another thread freed than had allocated them */
+        freed_elsewhere; /* freed bytes whose block another thread had allocated */
 };
 
-/* The latest figures of each stack in a report of the kind, by node. */
+/* The figures of each stack in the latest report of a kind, by node. */
 struct watch_reported {
     double *bytes;
     uint32_t room;
@@ -59,12 +59,12 @@ struct watch_process {
     struct stacks stacks;
     int dir; /* the directory that its file is in, as `name`; -1: none from which it is removed */
     char name[NAME_MAX + 1];
-    struct trust_process who; /* as /proc had it; pid 0: it ended before, or is not seen here */
-    pid_t keeper;             /* the watch that removes the file as long as it lives; 0: this one */
+    struct trust_process who; /* from /proc; pid 0: the process had ended, or cannot be seen here */
+    pid_t keeper;             /* the watch that removes the file while it lives; 0: this one */
     pid_t pid;                /* as this process sees it */
     pid_t ppid;               /* in the same namespace as pid; 0: it has no parent there */
-    bool elsewhere;           /* it is in another pid namespace: pid is what it is called there */
-    bool unseen;   /* it is not known whether it is, or /proc hides it; it holds its segment */
+    bool elsewhere;           /* it is in another pid namespace, and pid is its id there */
+    bool unseen; /* the namespace is not known, or /proc hides it; the process holds its segment */
     bool is_claim; /* only the segment says pid and ppid: no process is seen here */
     uint64_t start_ns;
     int pidfd; /* -1: none to be had */
@@ -73,15 +73,16 @@ struct watch_process {
     uint32_t unguarded_said; /* enum mlw_watch_unguarded bits that have been reported */
     bool remove;             /* the file is removed after the last report */
     bool hold;               /* its end is not reported while this is set */
-    bool asked;              /* by its id or as the program, not only as a child of such a one */
+    bool asked;              /* watched by its id or as the program, not only as a descendant */
     bool is_program;         /* started by `mallow watch -- PROGRAM` */
     uint64_t joined_ns;      /* when this reader found it */
     bool outside;            /* another process writes its shared memory, and notes its end there */
     uint64_t gone_ns;        /* outside: when it was first seen to have ended */
-    bool found_dead;         /* its time stands where it died, as far as that is known */
-    uint64_t exec_seen_ns;   /* when it was first seen to become another program; 0: it is not */
-    uint64_t exec_cpu_ns;    /* processor time of the process until then */
-    bool out_of_memory;      /* the kernel killed it because memory was short */
+    bool found_dead; /* it had ended when it was found; its time is that of its death, as far as
+                        known */
+    uint64_t exec_seen_ns; /* when it was first seen to have become another program; 0: not so */
+    uint64_t exec_cpu_ns;  /* processor time of the process until then */
+    bool out_of_memory;    /* the kernel killed it because memory was short */
     struct pressed_group *group; /* a group of pressed.h; NULL: none is known */
     struct charge charge;        /* refused: it has no samples, and is soon let go of */
 
@@ -107,22 +108,24 @@ struct watch_process {
     double high_water_reported;
 };
 
-/* Opens the segment `name` of the directory dir, which stays the caller's. What it says of itself
- * is compared with /proc; of a process that is not what it says, it is what one that ended has left
- * (found_dead). One in another pid namespace is looked for in `inner`. Returns 0 with *p set, 1
- * when the process has not finished making it, -1 with *err set. */
+/* Opens the segment `name` of the directory dir, which stays the caller's. It compares the
+ * segment's claims with /proc. If no process matches them, the segment counts as left by one
+ * that ended (found_dead). A process in another pid namespace is looked up in `inner`. Returns 0
+ * with *p, 1 if the process has not finished making the segment, or -1 with *err. */
 int process_open(struct watch_process **p, int dir, const char *name, struct inner *inner,
                  struct error *err);
-/* True if another user than root or the caller says that a process which is not seen here lives. */
+/* True if the segment claims a living process that cannot be seen here, and belongs to a user
+ * other than root or the caller. */
 bool process_is_invented(const struct watch_process *p);
-/* The process `who`, which has this segment mapped. Takes the segment over, also when it fails; dir
- * and name as above, or -1 and NULL when the file is not to be removed. -1: it is not the segment
- * of that process. */
+/* Makes the watched process `who`, which maps this segment. It takes the segment over, even on
+ * failure. dir and name are as above, or -1 and NULL if the file must not be removed. Returns -1
+ * with *err if the segment is not of that process. */
 int process_adopt(struct watch_process **p, const struct segment *s, int dir, const char *name,
                   const struct trust_process *who, struct error *err);
-/* The user whose account it is, or false: root's and the caller's may cost what they cost. */
+/* Sets the user whose account bounds the process. Returns false for processes of root and of the
+ * caller, which have no bound. */
 bool process_is_bounded(const struct watch_process *p, uid_t *user);
-/* Removes the file if that was wanted. NULL is fine. */
+/* Frees the process, and removes its file if p->remove is set. NULL is fine. */
 void process_close(struct watch_process *p);
 
 /* Asks whether the process still runs this image; sets life (never back to running). */
@@ -131,32 +134,34 @@ void process_check(struct watch_process *p);
 /* True if the process itself noted its end: it was not killed. */
 bool process_said_goodbye(const struct watch_process *p);
 
-/* Copies the live samples, and the sums; nothing when that is more than may be spent on the user's
- * processes (charge.refused). -1: no memory. */
+/* Copies the live samples and the sums. If they exceed the account of the process's user, it
+ * copies nothing and sets charge.refused. Returns -1 with *err without memory. */
 int process_look(struct watch_process *p, struct error *err);
 
-/* Reads the releases since the last call for their lifetimes. */
+/* Reads the releases since the last call and adds their lifetimes. */
 void process_drain(struct watch_process *p);
 
-/* The estimated bytes that are live now, from two counters; cheap. Blocks that a fork inherited are
- * not in it. */
+/* Returns an estimate of the live bytes from two counters, which is cheap. It lacks blocks that
+ * a fork inherited. */
 double process_footprint(const struct watch_process *p);
 
-/* The resident size of a running process; 0: not known. */
+/* Returns the resident size of a running process; 0: not known. */
 uint64_t process_rss(const struct watch_process *p);
-/* The same, with each page that several processes share divided among them: what may be added up.
- * Takes the kernel some milliseconds for each GB. process_rss where the kernel does not say. */
+/* Returns the resident size with each shared page divided among the processes that share it, so
+ * that processes can be added up. It takes the kernel some milliseconds for each GB. Returns
+ * process_rss if the kernel does not know it. */
 uint64_t process_share(const struct watch_process *p);
 
-/* Samples that could not be taken, for whatever reason. */
+/* Returns how many samples could not be taken, for whatever reason. */
 uint64_t watch_dropped(const struct watch_process *p);
 
-/* The mean number of bytes between two samples, as it was asked for; now: with what the library
- * added to it because many samples are live. */
+/* Returns the mean number of bytes between two samples, as requested. now: the present one,
+ * which the library raises while many samples are live. */
 uint64_t watch_period(const struct watch_process *p, bool now);
-/* The name by which a process goes: the last part of the path by which its program was called. */
+/* Returns the name of a process: the last part of the path by which its program was called. */
 const char *watch_process_name(const struct watch_process *p);
-/* The same, or the title that it had when it was last looked at, cut to `room` bytes. */
+/* Returns the same name, or the title that the process had at the last look, cut to `room`
+ * bytes. */
 const char *watch_process_title(const struct watch_process *p, char *to, size_t room);
 
 #endif

@@ -22,8 +22,8 @@ struct watch_report {
     struct watch_process *process;
     struct watch_sites sites;  /* for FREES the freed blocks by who allocated them */
     uint64_t older_than_ns;    /* OLD: the age */
-    bool automatic;            /* chosen by the program's lifetimes: */
-    struct age_choice choice;  /* this way */
+    bool automatic;            /* OLD: the age was chosen by the program's lifetimes, */
+    struct age_choice choice;  /* in this way */
     uint64_t since_ns;         /* when the report of this kind before it was made; 0: none */
     struct watch_freed *freed; /* FREES: latest last */
     uint32_t freed_count;
@@ -47,30 +47,31 @@ enum watch_command {
 struct watch_listener {
     void *arg;
     void (*joined)(void *arg, const struct watch_process *p);
-    /* A report; or, before old blocks are marked as known, what will be (marking). */
+    /* A report. marking: its blocks are about to be marked as known. */
     void (*report)(void *arg, const struct watch_report *r, bool marking);
     void (*caught)(void *arg, const struct watch_caught *c);
-    /* A threshold of `when` is crossed; the line says which. NULL when there is none. */
+    /* A threshold of `when` is crossed; the line names it. May be NULL without thresholds. */
     void (*pressed)(void *arg, struct watch_process *p, const char *line);
-    /* No report of it comes any more; its names, and all else that refers to it, are to go. */
+    /* The process is dropped and gets no more reports. The listener must free all that refers to
+     * it. */
     void (*refused)(void *arg, const struct watch_process *p);
     void (*say)(void *arg, bool wrong, const char *line);
-    /* Once a tick_ns, when that is not 0; `key`: bytes were typed on input. */
+    /* tick: called every tick_ns, unless that is 0; key: `input` is readable. */
     void (*tick)(void *arg);
     void (*key)(void *arg);
-    /* `served` is readable, or a round is over: several times a second. */
+    /* `served` is readable, or a round has ended, which happens several times a second. */
     void (*serve)(void *arg);
-    /* SIGHUP was sent; NULL: then all live samples are reported. */
+    /* SIGHUP was sent. NULL: SIGHUP reports all live samples. */
     void (*reload)(void *reload_arg);
     void *reload_arg;
 };
 
-/* A writer of the shared memory of processes from outside them, into a directory. */
+/* A source that writes segments for processes from outside them, into a directory. */
 struct watch_source {
     void *arg;
     int (*begin)(void *arg, const char *directory, struct error *err); /* 0, or -1 with *err */
-    bool (*works)(void *arg); /* false: it ended by itself */
-    void (*end)(void *arg);   /* it writes nothing any more when this returns */
+    bool (*works)(void *arg); /* false: the source has ended by itself */
+    void (*end)(void *arg);   /* ends the source; it has stopped writing when this returns */
 };
 
 struct watch_options {
@@ -81,7 +82,7 @@ struct watch_options {
     bool everyone;                     /* all that share memory which may be read; else: */
     char *const *argv;                 /* a program to be run, NULL-terminated, */
     const char *library;               /* with this library preloaded */
-    const struct watch_select *select; /* these of all; NULL: all */
+    const struct watch_select *select; /* a selection among all; NULL: all */
     uint64_t every_ns; /* between reports of old blocks; 0: after 1, 2, 5 minutes, then every 10 */
     uint64_t old_ns;   /* 0: chosen by the lifetimes of the program's blocks */
     bool high_water;
@@ -107,23 +108,25 @@ struct watch_result {
     uint64_t interrupted_ns; /* CLOCK_MONOTONIC: the user ended it; 0: it ended by itself */
 };
 
-/* The list of processes is there as long as watch_run_loop runs. */
+/* options must outlive the run. The list of processes is filled only while watch_run_loop runs.
+ * Returns NULL with *err. */
 struct watch_run *watch_run_new(const struct watch_options *options, struct error *err);
 void watch_run_free(struct watch_run *r);
 
-/* Starts the program, or finds the processes, and returns when all have ended or the user ends it.
- * -1: nothing was watched; *err says why. */
+/* Starts the program, or finds the processes, and returns when all have ended or the user ends
+ * the watch. Returns -1 with *err if nothing was watched. */
 int watch_run_loop(struct watch_run *r, struct watch_result *result, struct error *err);
 
 /* For the listener: */
-/* Takes over every_ns, old_ns, high_water, high_water_bytes and the settings for the processes,
- * which reach all that are watched, and those that will be. The pointers stay the caller's. */
+/* Takes over every_ns, old_ns, high_water, high_water_bytes and the settings for the processes.
+ * The settings apply to present and future processes. The pointers stay the caller's. */
 void watch_run_change(struct watch_run *r, const struct watch_options *options);
 void watch_run_command(struct watch_run *r, enum watch_command command);
 void watch_run_order(struct watch_run *r, enum watch_order order);
 uint32_t watch_run_count(const struct watch_run *r);
 struct watch_process *watch_run_process(const struct watch_run *r, uint32_t index);
-/* A report of now, as the commands make them; free it with watch_report_free. -1: no memory. */
+/* Makes a report of the present, as the commands do. The caller calls watch_report_free. Returns
+ * -1 with *err without memory. */
 int watch_run_report(struct watch_run *r, struct watch_process *p, enum watch_kind kind,
                      enum watch_reported_kind reported, struct watch_report *out,
                      struct error *err);

@@ -42,7 +42,7 @@ struct segment {
 /* Opens the file `path` of the directory dir (or AT_FDCWD), which is not a link. Returns 0; 1 when
  * the process has not finished making it; -1 with *err set. */
 int segment_open(struct segment *s, int dir, const char *path, struct error *err);
-/* The same of a link of /proc to a file (/proc/PID/fd/N, /proc/PID/map_files/...). */
+/* As segment_open, for a link of /proc to a file (/proc/PID/fd/N, /proc/PID/map_files/...). */
 int segment_open_link(struct segment *s, const char *path, struct error *err);
 void segment_close(struct segment *s);
 
@@ -52,23 +52,23 @@ void segment_refresh(struct segment *s);
 
 enum segment_copy { SEGMENT_NONE, SEGMENT_WHOLE, SEGMENT_TORN };
 
-/* Copies of records by index (of frees and errors: by number). NONE: never used, out of the table,
- * or of another number by now. *version is what the record had. */
+/* Copy a record by index (frees and errors: by number). NONE: the record was never used, lies
+ * outside the table, or has another number by now. *version is the record's version. */
 enum segment_copy segment_module(const struct segment *s, uint32_t index,
                                  struct mlw_watch_module *out);
 enum segment_copy segment_site(const struct segment *s, uint32_t index, struct mlw_watch_site *out);
 enum segment_copy segment_error(const struct segment *s, uint64_t number,
                                 struct mlw_watch_error *out);
 
-/* Gives every whole record of `count` entries from `first` on (no more than the table has) to
- * `take`, as the same copies; `take` may read other records. Parts of the file that were never
- * written cost nothing. Returns how many were torn. */
+/* Passes a copy of every whole record among `count` entries from `first` on (at most the
+ * table's) to `take`, which may read other records. Parts of the file that were never written
+ * cost nothing. Returns how many records were torn. */
 typedef void segment_take(void *arg, uint32_t index, const void *record);
 uint32_t segment_each(const struct segment *s, enum segment_table table, uint32_t first,
                       uint32_t count, segment_take *take, void *arg);
 
-/* The same of releases `first` to `end` (numbers); *missed: how many of them were not there any
- * more. At most as many as the table has. */
+/* Does the same for the releases with numbers from `first` up to, not including, `end`; at most
+ * as many as the table holds. *missed: how many of them have been overwritten. */
 typedef void segment_take_free(void *arg, const struct mlw_watch_free *record);
 void segment_each_free(const struct segment *s, uint64_t first, uint64_t end,
                        segment_take_free *take, void *arg, uint64_t *missed);
@@ -76,23 +76,23 @@ void segment_each_free(const struct segment *s, uint64_t first, uint64_t end,
 /* True if the sample of this index still has this version. */
 bool segment_sample_holds(const struct segment *s, uint32_t index, uint32_t version);
 
-/* Changes settings (those that are not NULL) of the running process, and nothing outside their
- * cache line. False: they cannot be. */
+/* Changes the settings that are not NULL in the running process, and writes only to their cache
+ * line. Returns false if they cannot be changed. */
 struct segment_change {
     const uint64_t *period;
     const uint32_t *enabled, *guard_share, *guard_side, *on_error, *reader_pid;
 };
 bool segment_change(struct segment *s, const struct segment_change *change);
 
-/* For the bits of enum mlw_watch_unguarded, from the lowest: the name in JSON, and in words. */
+/* The bits of enum mlw_watch_unguarded, from the lowest: the name in JSON, and a text. */
 #define SEGMENT_UNGUARDED 5u
 struct segment_unguarded {
     const char *name, *text;
 };
 extern const struct segment_unguarded segment_unguarded[SEGMENT_UNGUARDED];
 
-/* A share of the samples: "off", "all", "0.1" or "10%", in MLW_WATCH_SHARE_ALL-ths. False: it is
- * none. */
+/* Parses a share of the samples, "off", "all", "0.1" or "10%", into MLW_WATCH_SHARE_ALL-ths.
+ * Returns false for other texts. */
 bool segment_parse_share(const char *text, uint32_t *share);
 
 #endif

@@ -11,8 +11,8 @@ struct watch_select {         /* all zero: every process; else those for which a
     const uint32_t *user; /* its effective user */
 };
 
-/* For a process in another pid namespace, only the program's name and the owner of its memory are
- * known; it is in no group then. */
+/* True if the process is selected. For one in another pid namespace only the program's name and
+ * the owner of its memory are known, and it belongs to no group. */
 bool select_process(const struct watch_select *s, const struct watch_process *p);
 
 #endif

@@ -20,11 +20,11 @@ enum watch_order {
 
 struct watch_site {
     uint32_t stack;
-    struct estimate chosen;          /* the blocks that were asked for */
+    struct estimate chosen;          /* the chosen blocks */
     struct estimate live;            /* sums over all that are live */
     double growth_bytes;             /* how `chosen` grew since the last report of this kind */
     uint64_t oldest_ns, youngest_ns; /* ages among the chosen; 0 when there are none */
-    uint32_t tid;                    /* who allocated the oldest; more_tids: others as well */
+    uint32_t tid; /* the thread that allocated the oldest; more_tids: other threads as well */
     bool more_tids;
     struct watch_sums sums;
     double byte_seconds; /* estimated, freed and live ones */
@@ -41,13 +41,13 @@ struct watch_sites {
 
 struct watch_choice {
     uint64_t older_than_ns; /* 0: all */
-    bool known_too;         /* those marked as known as well */
+    bool known_too;         /* include blocks that are marked as known */
     enum watch_order order;
     enum watch_reported_kind reported; /* growth is counted from the last report that had this */
 };
 
-/* Results of the latest process_look. sites_reported makes it the report from which growth is
- * counted next. -1: no memory. */
+/* Sums up the result of the latest process_look by stack. sites_reported makes it the base of
+ * the next growth. Both return -1 with *err without memory. */
 int sites_of(struct watch_sites *s, const struct watch_process *p,
              const struct watch_choice *choice, struct error *err);
 int sites_reported(const struct watch_sites *s, struct watch_process *p,
@@ -57,7 +57,7 @@ void sites_free(struct watch_sites *s);
 /* Adds a site of another stack. */
 void sites_merge(struct watch_site *sum, const struct watch_site *s);
 
-/* The value that a site is ordered by. */
+/* Returns the value that a site is ordered by. */
 double sites_weight(const struct watch_site *s, enum watch_order order);
 
 /* Estimated share of the freed bytes that another thread freed, 0..1. */

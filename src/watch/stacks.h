@@ -14,8 +14,8 @@
 #include "watch/account.h"
 #include "watch/segment.h"
 
-/* More frames than any program has: stacks beyond them, from memory that is filled with ever new
- * stacks, are dropped. */
+/* More nodes than any program needs. Stacks beyond the bound are dropped, because a hostile
+ * process can make up new stacks without end. */
 #define STACKS_NODES_MAX (1u << 20)
 
 struct stacks {
@@ -28,19 +28,19 @@ struct stacks {
         *module_version; /* the module version of the entry when it was read; 0: not read yet */
     uint32_t module_room;
     const char **command;
-    struct charge *charge; /* its nodes and modules are; what it refuses is not there */
-    bool failed;           /* memory ran out: some stacks are not there */
+    struct charge *charge; /* pays for nodes and modules; refused ones are missing */
+    bool failed;           /* memory ran out: some stacks are missing */
 };
 
-/* Copies what the head says of the program. -1: no memory. */
+/* Copies the head's description of the program. Returns -1 with *err without memory. */
 int stacks_begin(struct stacks *t, const struct segment *s, struct charge *charge,
                  struct error *err);
 void stacks_release(struct stacks *t);
-/* Lets go of all nodes; what names refer to besides them stays. */
+/* Frees all nodes, but keeps the image and modules, to which names refer. */
 void stacks_drop_nodes(struct stacks *t);
 
-/* The node of the innermost frame; 0: no frames (or no memory). Modules that it names are read from
- * the segment if they are not known yet. */
+/* Returns the node of the innermost frame; 0: no frames, or no memory. It reads modules from the
+ * segment when a frame first names them. */
 uint32_t stacks_node(struct stacks *t, const struct segment *s,
                      const struct mlw_watch_stack *stack);
 

@@ -14,9 +14,9 @@
 
 struct written;
 
-/* NULL: out of memory. The directory stays the caller's. */
+/* Returns NULL with *err without memory. The text stays the caller's. */
 struct written *written_new(const char *directory, struct error *err);
-/* Lets go of all; files stay where they are. NULL is fine. */
+/* Frees everything; the files stay. NULL is fine. */
 void written_free(struct written *w);
 
 struct written_who {
@@ -27,8 +27,8 @@ struct written_who {
 
 struct written_frame {
     const char *path; /* the path of the file; NULL: not known */
-    uint64_t
-        address; /* the address of the return address, in the file's headers; else in the process */
+    uint64_t address; /* the return address, as an address of the file's headers if there is a path,
+                         else of the process */
     const uint8_t *build_id; /* the build id of the file; NULL: it has none */
     size_t build_id_bytes;
 };
@@ -40,15 +40,16 @@ struct written_stack {
 
 void written_sample(struct written *w, const struct written_who *who, uint64_t address,
                     uint64_t size, uint64_t weight, uint64_t drawn, const struct written_stack *s);
-/* A block that is not known (it is older than the watch, or of before a fork) is passed over.
- * kind: enum mlw_watch_free_kind. */
+/* Notes a release. A block that is not known, from before the watch or before a fork, is
+ * ignored. kind: enum mlw_watch_free_kind. */
 void written_release(struct written *w, const struct written_who *who, uint64_t address,
                      uint32_t kind, uint64_t new_size, const struct written_stack *s);
 /* kind, flags: as in struct mlw_watch_error. */
 void written_error(struct written *w, const struct written_who *who, uint32_t kind, uint32_t flags,
                    uint64_t access_address, uint64_t address, uint64_t size,
                    const struct written_stack *s);
-/* The process becomes another program; it ends, with a status as of waitpid. */
+/* Note that the process became another program, or that it ended with this status, as of
+ * waitpid. */
 void written_exec(struct written *w, const struct written_who *who);
 void written_exit(struct written *w, const struct written_who *who, uint32_t wait_status);
 

@@ -18,20 +18,20 @@ struct list_past { /* figures of the latest moments */
 
 struct list_row {
     struct watch_site site;    /* its sums over all stacks, in all processes */
-    uint64_t key;              /* made of its name: the same at each moment */
-    const struct names *names; /* these are of the stack that holds most */
+    uint64_t key;              /* a hash of its name, the same at each moment */
+    const struct names *names; /* names and frames are those of the stack that holds most */
     const uint32_t *frames;    /* as struct watch_row */
     size_t count, first;
     double largest;               /* bytes of that stack */
     unsigned process;             /* the last that was added */
     unsigned processes, stacks;   /* that have it */
-    bool passes;                  /* the filter: one of the stacks does */
+    bool passes;                  /* one of its stacks passes the filter */
     const struct list_past *past; /* NULL: none */
 };
 
 struct watch_list {
-    struct list_row *rows; /* that pass the filter, in order */
-    size_t count, all;     /* all: with those that do not pass */
+    struct list_row *rows; /* the rows that pass the filter, in order */
+    size_t count, all;     /* all: also those that do not pass */
     struct estimate total; /* the total of all */
     double growth_bytes;
     uint64_t older_than_ns, known_blocks;
@@ -44,7 +44,7 @@ struct list_memory; /* memory of earlier moments */
 
 struct list_memory *list_memory_new(void); /* NULL: no memory */
 void list_memory_free(struct list_memory *m);
-/* The next watch_list_make is of a new moment. */
+/* Makes the next watch_list_make a new moment. */
 void list_memory_advance(struct list_memory *m);
 double list_past_at(const struct list_past *past, uint32_t index);
 
@@ -54,12 +54,12 @@ struct list_question {
     struct watch_process *process; /* NULL: all that run */
     enum watch_kind kind;          /* OLD or ALL */
     enum watch_order order;
-    const char *filter; /* part of a function's, file's or module's name, in any case; "": all */
+    const char *filter; /* a part of a function's, file's or module's name, case ignored; "": all */
     struct list_memory *memory;
 };
 
-/* -1: *err says why; the list is to be freed in either case. Its names hold until the processes are
- * looked at again. */
+/* Fills a list. Returns 0, or -1 with *err; the caller frees the list in both cases. Its names
+ * are valid until the processes are looked at again. */
 int watch_list_make(struct watch_list *list, const struct list_question *q, struct error *err);
 void watch_list_free(struct watch_list *list);
 

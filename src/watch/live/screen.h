@@ -9,17 +9,18 @@
 
 struct watch_screen;
 
-/* Takes the terminal at standard input and output. NULL with *err set when it cannot be had. */
+/* Takes the terminal at standard input and output. Returns NULL with *err if it is not
+ * available. */
 struct watch_screen *watch_screen_begin(struct watch_view *view, struct watch_run *run,
                                         enum watch_order order, struct error *err);
-/* Gives it back. NULL is fine. */
+/* Gives the terminal back. NULL is fine. */
 void watch_screen_end(struct watch_screen *s);
 
-/* Draws the state of now; a new moment in graphs and pasts. */
+/* Draws the present state, which is a new moment in graphs. */
 void watch_screen_tick(struct watch_screen *s);
-/* Reads the keys that were pressed and does what they say. */
+/* Reads the pressed keys and obeys them. */
 void watch_screen_keys(struct watch_screen *s);
-/* A line for the foot of the screen, until the next key. */
+/* Shows a line at the foot of the screen until the next key. */
 void watch_screen_say(struct watch_screen *s, const char *line);
 
 #endif

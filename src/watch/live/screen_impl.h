@@ -28,7 +28,7 @@ struct watch_screen {
     char filter[64], said[160];
     uint64_t live[SCREEN_MOMENTS], rss[SCREEN_MOMENTS]; /* sums over the processes shown; rings */
     uint64_t moments;                                   /* how many there ever were */
-    /* Bytes that the sum of their RSS counted more than once when they were last asked for it. */
+    /* Bytes that the sum of the processes' RSS counts more than once, as of the last look at it. */
     uint64_t shared_bytes, shared_ns, shared_took_ns;
     unsigned lines, columns;
     char *text; /* the text drawn */

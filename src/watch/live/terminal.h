@@ -35,18 +35,18 @@ enum terminal_key {
     KEY_F10
 };
 
-/* 0, or -1 with *err when it cannot be had. */
+/* Takes the terminal. Returns 0, or -1 with *err. */
 int terminal_take(struct error *err);
-/* Also when it was not taken. */
+/* Gives the terminal back; harmless if it was not taken. Async-signal-safe. */
 void terminal_give_back(void);
-/* True if it is drawn on now: not between Ctrl-Z and going on. */
+/* True while the terminal is taken: false between Ctrl-Z and continuing. */
 bool terminal_taken(void);
-/* True if there is no one at it any more: it hung up, or who started this process has ended and
- * another one has the terminal. */
+/* True if no user is at the terminal any more: it hung up, or the process that started this one
+ * has ended and another one has the terminal. */
 bool terminal_lost(void);
 
 void terminal_size(unsigned *lines, unsigned *columns);
-/* The keys that were pressed by now; how many were written. It never waits. */
+/* Reads the keys that were pressed so far, without waiting. Returns how many. */
 size_t terminal_keys(int *keys, size_t room);
 void terminal_write(const char *bytes, size_t n);
 

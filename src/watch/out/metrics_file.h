@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "watch/run.h"
 
-/* True if another program has taken its place under the same id. */
+/* True if another program image of the same process has taken its place. */
 bool watch_replaced(const struct watch_run *run, const struct watch_process *p);
 
 /* Appends the metrics of all processes: OpenMetrics, or the text format 0.0.4. -1: no memory. */
@@ -18,9 +18,10 @@ int watch_metrics_of(struct buffer *out, const struct watch_run *run, bool open)
 
 struct watch_metrics_file;
 
-/* NULL with *err: it could not be written. path is borrowed. */
+/* Creates the file. path must stay valid. Returns NULL with *err if it cannot be written. */
 struct watch_metrics_file *watch_metrics_open_file(const char *path, struct error *err);
-/* Several times a second; writes when it is time. -1 with *err: it cannot be written; said once. */
+/* Writes the file when it is due; call it several times a second. It returns -1 with *err once
+ * if the file cannot be written. */
 int watch_metrics_tick(struct watch_metrics_file *f, const struct watch_run *run,
                        struct error *err);
 void watch_metrics_close_file(struct watch_metrics_file *f); /* NULL is fine */

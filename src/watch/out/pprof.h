@@ -19,26 +19,26 @@ struct watch_pprof_base { /* the values of a moment, by node of a stack */
 struct watch_pprof_options {
     const char *default_type;            /* NULL: inuse_space */
     const struct watch_pprof_base *base; /* subtracted from the values; NULL: nothing */
-    bool in_use_whole; /* the base is subtracted from the two of allocations alone: for servers that
-                          add up the profiles of a process */
-    uint32_t from, until; /* these sites alone; until 0: all */
+    bool in_use_whole;    /* subtract the base from the two values of allocations only: for servers
+                             that add up the profiles of a process */
+    uint32_t from, until; /* only these sites; until 0: all */
 };
 
-/* Writes what the sites say: the four values, estimated from the samples, with the period. sites:
- * of all live blocks, known ones too. symbols and options may be NULL. With a base, the values in
- * use are negative where they fell; those allocated never are. */
+/* Writes a profile with the four values of each site, estimated from the samples, and the
+ * period. sites: of all live blocks, known ones included. symbols and options may be NULL. With
+ * a base, values in use may be negative; allocated values never are. Returns 0, or -1 with *err. */
 int watch_pprof_write(FILE *out, const struct watch_process *p, const struct watch_sites *sites,
                       struct symbols *symbols, const struct watch_pprof_options *options,
                       struct error *err);
 
-/* The four values of a site; returns whether one is not 0. options may be NULL. */
+/* Computes the four values of a site. Returns true if one of them is not 0. options may be NULL. */
 bool watch_pprof_values(const struct watch_site *s, const struct watch_pprof_options *options,
                         int64_t values[WATCH_PPROF_VALUES]);
 /* Type and unit of each, in the order of the values. */
 extern const char *const watch_pprof_types[WATCH_PPROF_VALUES][2];
 
-/* The values of now, to be the base of a later profile of the same process. The caller frees
- * base->values. -1: no memory. */
+/* Takes the present values as the base of a later profile of the same process. The caller frees
+ * base->values. Returns -1 with *err without memory. */
 int watch_pprof_base(struct watch_pprof_base *base, const struct watch_process *p,
                      const struct watch_sites *sites, struct error *err);
 

@@ -22,9 +22,10 @@ struct watch_push_options { /* zero: not given */
 
 struct watch_push;
 
-/* 0 with *push NULL: nothing is to be pushed. -1: *err says why not (ERROR_USAGE: a mistake in the
- * options). note: gets the lines of watch_push_end. token_file: when the options have none of their
- * own; NULL: no token. The options are borrowed until watch_push_end. */
+/* Prepares pushing. Returns 0, with *push NULL if nothing is to be pushed; or -1 with *err
+ * (ERROR_USAGE: a mistake in the options). note: gets the lines of watch_push_end. token_file:
+ * used if the options have none; NULL: no token. The options must stay valid until
+ * watch_push_end. */
 int watch_push_open(struct watch_push **push, const struct watch_push_options *o,
                     const char *token_file, struct note note, struct error *err);
 struct watch_sources { /* the watch's sources */
@@ -32,12 +33,12 @@ struct watch_sources { /* the watch's sources */
     struct watch_view *view;
     struct symbols *symbols;
 };
-/* Several times a second. */
+/* Pushes the processes that are due; call it several times a second. */
 void watch_push_tick(struct watch_push *push, const struct watch_sources *from);
-/* A process has ended, or the watch ends. */
+/* Pushes a process that has ended, or one that runs when the watch ends. */
 void watch_push_last(struct watch_push *push, const struct watch_sources *from,
                      struct watch_process *p);
-/* One line of news, if there is some; the text until the next call. */
+/* Returns one line of news, or NULL; the text is valid until the next call. */
 const char *watch_push_news(struct watch_push *push, bool *wrong);
 /* Sends the profiles that are left, for some seconds at most; notes a line about all of them,
  * unless all were sent and it is `quiet`. NULL is fine. */

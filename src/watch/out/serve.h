@@ -14,10 +14,11 @@ struct watch_serve_options { /* NULL: not given */
 
 struct watch_serve;
 
-/* Listens on o->listen and says so on stderr. symbols may be NULL. NULL: *err says why not. */
+/* Listens on o->listen and prints the address on stderr. symbols may be NULL. Returns NULL with
+ * *err. */
 struct watch_serve *watch_serve_open(const struct watch_serve_options *o, struct watch_view *view,
                                      struct symbols *symbols, struct error *err);
-/* Before the first round. */
+/* Sets the run whose processes are served; call it before the first round. */
 void watch_serve_run(struct watch_serve *s, struct watch_run *run);
 int watch_serve_descriptor(const struct watch_serve *s);
 void watch_serve_round(struct watch_serve *s);

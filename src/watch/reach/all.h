@@ -24,9 +24,9 @@ struct watch_all { /* private; to outlive the run */
  * -1 with *err. */
 int watch_all_check(bool all, bool automatic, bool inject, bool settings, struct error *err);
 
-/* Fills the run's options. preloaded: by the memory that processes share; else by probes where they
- * can be used. note: gets the listener's lines, and, unless quiet, why probes cannot be used.
- * -1 with *err. */
+/* Fills the run's options. preloaded: find processes by their shared memory; else by probes,
+ * where these can be used. note: gets the listener's lines and, unless quiet, the reason why
+ * probes cannot be used. Returns 0, or -1 with *err. */
 int watch_all_open(struct watch_all *a, const struct watch_all_options *o, bool preloaded,
                    bool quiet, struct note note, struct watch_options *options, struct error *err);
 

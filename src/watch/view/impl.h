@@ -18,10 +18,11 @@ struct watch_view {
     size_t named_count;
 };
 
-/* The names of a process, made when they are first wanted. NULL: no memory. */
+/* Returns the names of a process, and makes them at the first call. NULL with *err without
+ * memory. */
 struct watch_named *watch_named_of(struct watch_view *v, const struct watch_process *p,
                                    struct error *err);
-/* p NULL: of all. */
+/* Frees the names of a process; p NULL: of all. */
 void watch_named_forget(struct watch_view *v, const struct watch_process *p);
 
 /* json.c, text.c. rows: NULL for FREES. */

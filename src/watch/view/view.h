@@ -25,30 +25,32 @@ struct watch_view_options {
 
 struct watch_view;
 
-/* -1 or NULL: *err says why the known list is wrong. A list that is not there yet is empty. */
+/* Returns NULL with *err if the known list has a mistake, or without memory. A known list that
+ * does not exist yet is empty. */
 struct watch_view *watch_view_new(const struct watch_view_options *options, struct error *err);
 void watch_view_free(struct watch_view *v);
 
-/* Where text or JSON goes, and how wide it is, from now on. */
+/* Sets the stream for text or JSON and its width, from now on. */
 void watch_view_retarget(struct watch_view *v, FILE *out, unsigned columns);
 
-/* Lets go of the names of a process of which no last report comes. */
+/* Frees the names of a process that gets no last report. */
 void watch_view_forget(struct watch_view *v, const struct watch_process *p);
 
-/* The order of sites from now on, here and in the reports of the run. */
+/* Sets the order of sites from now on, here and in the reports of the run. */
 void watch_view_order(struct watch_view *v, struct watch_run *run, enum watch_order order);
 
-/* Prints a report. marking: before its blocks are marked as known; their stacks are appended to the
- * known list. The names of a process are let go of with its last report (FINAL). */
+/* Prints a report. marking: its blocks are about to be marked as known, and their stacks are
+ * appended to the known list. The last report of a process (FINAL) frees its names. Returns 0,
+ * or -1 with *err. */
 int watch_view_report(struct watch_view *v, const struct watch_report *r, bool marking,
                       struct error *err);
-/* Writes the report to `out` as the JSON object that a view with .json prints, whatever this one
- * does. */
+/* Writes the report to `out` as a JSON object, also if this view prints text. Returns 0, or -1
+ * with *err. */
 int watch_view_json(struct watch_view *v, FILE *out, const struct watch_report *r,
                     struct error *err);
 int watch_view_caught(struct watch_view *v, const struct watch_caught *c, struct error *err);
 
-/* --- for those who draw their own --- */
+/* --- for callers that draw rows themselves --- */
 
 struct watch_row {
     struct watch_site site; /* sums over all stacks that read alike; .stack is one of them */
@@ -65,18 +67,19 @@ struct watch_rows {
     size_t count;
     const struct names *names;
     uint32_t *frames;             /* private */
-    uint64_t known_blocks;        /* samples that the known list left out */
-    struct estimate known, total; /* left out; the rest */
+    uint64_t known_blocks;        /* samples that the known list excludes */
+    struct estimate known, total; /* known: excluded; total: the rest */
     double growth_bytes;
 };
 
-/* The sites of a report with names, without known ones. Free it with watch_rows_free. */
+/* Makes rows of a report: its sites with names, without known ones. The caller calls
+ * watch_rows_free. Returns 0, or -1 with *err. */
 int watch_view_rows(struct watch_view *v, const struct watch_report *r, struct watch_rows *rows,
                     struct error *err);
 void watch_rows_free(struct watch_rows *rows);
 
-/* Makes rows with one call site one row, with the stack that was first among them; in the order of
- * their sums. False: out of memory, and nothing is changed. */
+/* Merges rows with the same call site into one, which keeps the first row's stack, and sorts
+ * them by their sums. Returns false without memory; then nothing changed. */
 bool watch_rows_by_site(struct watch_rows *rows, enum watch_order order);
 
 #endif
