@@ -15,13 +15,15 @@ struct attach_options {
     enum mlw_stack_mode stacks;
     uint64_t duration_ns;        /* 0: until it ends, or the user ends it */
     uint64_t sample_interval_ns; /* 0: chosen by what the process does */
-    bool keep_raw, no_follow; /* no_follow: without children, and only until it executes another */
+    bool keep_raw, no_follow;    /* no_follow: without children, and only until the process executes
+                                    another program */
     void (*say)(void *arg, bool wrong, const char *line);
     void *arg;
 };
 
-/* Returns 0 when there is a recording, -1 with *err; result: output, calls, file_bytes, lost_calls,
- * left_running, images. */
+/* Records the process until it ends, a duration is over, or a signal asks. Returns 0 if a
+ * recording exists, or -1 with *err. It sets these members of result: output, calls, file_bytes,
+ * lost_calls, left_running, images. */
 int record_attach(const struct attach_options *o, struct record_result *result, struct error *err);
 
 #endif

@@ -23,11 +23,12 @@ enum control_action {
     CONTROL_DUMP
 };
 
-/* Does `action` to the recorded process `pid`; or, when pid is a `mallow record`, to every process
- * of its recording. label: of CONTROL_MARK, at most 4,000 bytes; of CONTROL_DUMP
- * the path of the file to write, of all processes of the recording. *reached: how many processes
- * (may be NULL). Returns once it is in effect for the next call of every thread (start, stop,
- * pause, unpause, reset) or in the file (sync, mark, snapshot), or the file is written (dump). */
+/* Does `action` to the recorded process `pid`, or, if pid is a `mallow record`, to every process
+ * of its recording. label: the label of CONTROL_MARK, at most 4,000 bytes; for CONTROL_DUMP the
+ * path of the file to write, which holds all processes of the recording. *reached: how many
+ * processes (may be NULL). It returns when the next call of every thread obeys (start, stop,
+ * pause, unpause, reset), when the result is in the file (sync, mark, snapshot), or when the new
+ * file is written (dump). Returns 0, or -1 with *err. */
 int control_run(pid_t pid, enum control_action action, const char *label, uint32_t *reached,
                 struct error *err);
 

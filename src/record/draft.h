@@ -16,13 +16,13 @@ struct draft;
 /* Begins a draft of the recording that r->sink writes. NULL without memory: the recording is sealed
  * at its end. */
 struct draft *draft_open(struct recording *r, const struct trust_place *place);
-/* A look at the recording, now and then. Whether a pair of clocks is to be appended: from it on,
- * times are known. */
+/* Lets the draft look at the recording; call it in rounds of the loop. Returns true if the
+ * caller is to append a pair of clocks, from which times can be computed. */
 bool draft_look(struct draft *d, uint64_t now_ns, struct image *const *images, uint32_t count);
-/* The image of this id is over, and all of it is written. NULL is fine. */
+/* Notes that the image of this id has ended and is completely written. NULL is fine. */
 void draft_image_over(struct draft *d, uint64_t image);
-/* All is written. Ends the thread, and seals the rest with all processors. 0, or -1: it is to be
- * sealed from the beginning. NULL is fine. */
+/* Ends the thread and seals the rest with all processors, after everything is written. Returns
+ * 0, or -1 if the recording must be sealed from the beginning. NULL is fine. */
 int draft_finish(struct draft *d, struct trace_seal_result *result,
                  void (*progress)(void *, uint64_t done, uint64_t total), void *progress_arg,
                  struct error *err);

@@ -16,16 +16,17 @@ struct finder {
     uint64_t
         began_ns; /* when the recording began, CLOCK_MONOTONIC: no process is older; 0: unknown */
     uint64_t pid_namespace;    /* this process's own; 0: not known yet */
-    struct trust_process *all; /* who calls itself otherwise than here, at looked_ns; by number */
+    struct trust_process *all; /* processes whose own id differs from ours for them, as of
+                                  looked_ns; sorted by their own id */
     size_t count, room;
     uint64_t looked_ns;
-    bool blind; /* the latest find_process lacked descriptors or memory: what it did not find may
-                   run */
+    bool blind; /* the latest find_process lacked descriptors or memory: a process that it did not
+                   find may run */
 };
 
-/* The process of the entry, which is STARTING, LIVE or ENDED. now_ns: of this look; with an equal
- * one, /proc is not listed again. False: it has ended (it may be a zombie, which cannot be
- * distinguished from another process), or f->blind. */
+/* Finds the process of an entry that is STARTING, LIVE or ENDED. now_ns: the time of this look;
+ * calls with the same time list /proc once. Returns false if the process has ended, or is a
+ * zombie, or if f->blind. */
 bool find_process(struct finder *f, const struct shm *shm, const struct mlw_process *entry,
                   uint64_t now_ns, struct trust_process *who);
 

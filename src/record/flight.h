@@ -18,33 +18,36 @@
 #define FLIGHT_LEAST_BYTES (1u << 20)
 #define FLIGHT_LEAST_NS    1000000ull
 
-/* How much is kept: one of both is not 0; both: whichever is less. */
+/* The window: at least one of the two is not 0. If both are set, the smaller window counts. */
 struct flight_window {
     uint64_t ns, bytes;
 };
 
-/* "5m", "2G" or both with a comma; a number with a unit of time is one. 0, or -1 with *err. */
+/* Parses "5m", "2G", or both with a comma. Returns 0, or -1 with *err. */
 int flight_parse(struct flight_window *w, const char *text, struct error *err);
 
 struct flight;
 
-/* The recording is open, and its first chunks are written; path: of it. NULL with *err, also where
- * the file system cannot release parts of a file. say: as in record_options. */
+/* Call it when the recording is open and its first chunks are written. path: the recording's.
+ * say: as in record_options. Returns NULL with *err, also if the file system cannot release
+ * parts of a file. */
 struct flight *flight_open(const struct flight_window *w, const struct pressure *when,
                            struct recording *r, const char *path,
                            void (*say)(void *arg, bool wrong, const char *line), void *arg,
                            struct error *err);
 
-/* True if the file is so far from its bound that nothing need be left out of it. */
+/* True if the file is far enough below its bound that no call needs to be left out. NULL is
+ * fine. */
 bool flight_has_room(const struct flight *f);
 
-/* One look, in every round. sizes: of the processes, with pid: one of them. Whether buffers are to
- * be copied and flight_start to be called. */
+/* Looks at the window and the thresholds; call it in every round. sizes: of the processes; pid:
+ * one of them. Returns true if the caller is to copy buffers and then call flight_start. */
 bool flight_look(struct flight *f, const struct pressure_sizes *sizes, pid_t pid);
-/* clock: the recording's, read before the first buffer was copied. */
+/* Starts the child process that folds or writes. clock: the recording's clock, read before the
+ * first buffer was copied. */
 void flight_start(struct flight *f, uint64_t now_ns, uint64_t clock);
 
-/* The recording is over: a job under way ends. */
+/* Ends a job under way and frees f, when the recording is over. NULL is fine. */
 void flight_close(struct flight *f);
 
 #endif

@@ -45,13 +45,13 @@ struct recording {
     struct kernel_source *kernel; /* NULL: no events of the kernel are recorded */
     uint32_t images_ended;
     struct unjoined {
-        uint32_t programs;             /* that a recorded process became, and that did not join */
+        uint32_t programs; /* programs that recorded processes became and that did not join */
         char name[4][MLW_EXEC_BYTES];  /* the first of them, each once; NUL-terminated */
-        char why[4][UNSEEN_WHY_BYTES]; /* why each is so; "": it could not be found out */
+        char why[4][UNSEEN_WHY_BYTES]; /* the reason of each; "": not known */
         uint32_t names;
     } unjoined;
-    struct programs *programs;  /* whose files are held; NULL: none */
-    const char *library;        /* that programs are to load */
+    struct programs *programs;  /* holds the programs' files; NULL: none are held */
+    const char *library;        /* the path of the library that programs are to load */
     struct unseen_files files;  /* that were looked into */
     struct unseen_notes unseen; /* calls that were not seen in images that ended */
     uint64_t lost_calls;        /* calls that images which ended lost */
@@ -62,7 +62,7 @@ struct image {
     uint32_t index; /* the index of its entry in the table */
     struct mlw_process *entry;
     pid_t pid;   /* the pid of the process here; 0: it was never seen */
-    pid_t inner; /* its own id for itself */
+    pid_t inner; /* the process's id in its own pid namespace */
     uint64_t id;
     uint64_t start_clock;
     int pidfd;     /* readable once the process is gone; -1: gone already, or no descriptors left */
@@ -87,15 +87,16 @@ struct image {
     uint32_t live_skipped;    /* samples since they were looked at */
     struct split_state split;
     struct unseen_process unseen;
-    uint64_t called_ns; /* when that was looked at last */
+    uint64_t called_ns; /* the last look at comm and title */
     char comm[CMDLINE_COMM_BYTES];
     char title[IMAGE_TITLE_BYTES]; /* its arguments as last seen, each with its NUL; cut */
     size_t title_bytes;
-    char why[UNSEEN_WHY_BYTES]; /* it has become a program that does not load the library; "" */
+    char why[UNSEEN_WHY_BYTES]; /* why the program that it became did not load the library; "": not
+                                   so, or not known */
     unsigned why_looks;
 };
 
-/* The image that the entry describes. NULL: no memory. */
+/* Makes the image that the entry of this index describes. NULL without memory. */
 struct image *image_adopt(struct recording *r, uint32_t index, uint64_t now_ns);
 
 /* Descriptors that a look at a process takes for a moment, and more to spare. */
@@ -104,30 +105,30 @@ enum { IMAGE_LOOK_FILES = 5 };
 /* True: the process is known to have ended. */
 bool image_has_ended(struct recording *r, const struct image *m, uint64_t now_ns);
 
-/* Without a pidfd: looks again for the process, and whether it is there. */
+/* Looks again for the process of an image without a pidfd, and notes whether it still runs. */
 void image_look(struct recording *r, struct image *m, uint64_t now_ns);
 
 /* True if both are images of one process. */
 bool image_is_of_same(const struct image *a, const struct image *b);
 
-/* Takes a sample if one is due, and a split when that is worth it (split.h). */
+/* Takes a sample of the resident size if one is due, and a split if split.h decides so. */
 void image_sample(struct recording *r, struct image *m, uint64_t now_ns);
 
-/* The head of a chunk about it, of now. */
+/* Returns the head of a chunk of this type about the image, with the present clock. */
 struct mlw_chunk image_head(const struct recording *r, const struct image *m, uint16_t type);
 
-/* After an exec, while the next program has not joined: looks why, now and then. */
+/* Looks for the reason why the next program has not joined after an exec; call it in rounds. */
 void image_ask_why(struct recording *r, struct image *m, uint64_t now_ns);
 
-/* Writes out the buffers that it handed over; returns how many. */
+/* Writes out the buffers that the process handed over. Returns how many. */
 unsigned image_drain(struct recording *r, struct image *m);
 
-/* Samples that were not written yet are appended. */
+/* Appends the samples that were not written yet. */
 void image_flush(struct recording *r, struct image *m);
 
-/* The image is over, or (still_running) the recording is: the rest is appended, then END. The entry
- * is given back unless it still runs. wait_status: as of waitpid, -1 when not known. The image is
- * freed. */
+/* Appends the rest of an image and then END, when the image has ended or (still_running) the
+ * recording ends. It gives the entry back unless the process still runs, and frees the image.
+ * wait_status: as waitpid gives it; -1: not known. */
 void image_end(struct recording *r, struct image *m, int wait_status, bool still_running);
 
 /* Releases an image that another process watches: nothing is written, the entry stays. */

@@ -24,7 +24,8 @@ struct lent {
     pid_t holder; /* 0: none */
 };
 
-/* The session is open at fd. To processes whose credentials are these alone. 0, or -1 with *err. */
+/* Starts a holder of the session that is open at fd, for processes that have exactly these
+ * credentials. Returns 0, or -1 with *err. */
 int lend_begin(struct lent *l, int fd, const struct trust_credentials *to,
                const struct limits_before *limits, struct error *err);
 void lend_end(struct lent *l);

@@ -38,12 +38,12 @@ struct loop_options {
     const struct loop_descriptors *open;
     pid_t program;
     const char *session_path; /* value of MALLOW_SESSION that the processes were given */
-    /* For the one line about background processes. */
+    /* prints the one line about background processes */
     void (*say)(void *arg, bool wrong, const char *line);
     void *say_arg;
-    /* Not NULL: the program is no child of ours. Called for each process that still runs at the
-     * end. interrupted_ns: when the user ended the recording (CLOCK_MONOTONIC); 0: it ended by
-     * itself. */
+    /* Not NULL: the program is not our child. It is called for each process that still runs at
+     * the end. interrupted_ns: when the user ended the recording (CLOCK_MONOTONIC); 0: it ended
+     * by itself. */
     void (*leave)(void *arg, pid_t pid, uint64_t interrupted_ns);
     void *leave_arg;
     /* As of struct record_options; may be NULL. */
@@ -53,7 +53,7 @@ struct loop_options {
     void (*beside)(void *arg); /* called in every round; NULL: none */
     void *beside_arg;
     struct draft *draft;  /* NULL: the recording is sealed at its end */
-    uint64_t duration_ns; /* then: the end after so long; 0: none */
+    uint64_t duration_ns; /* not 0: the recording ends after this time */
 };
 
 /* Watches until the program and every recorded descendant has ended, or the user ends it. */

@@ -19,26 +19,28 @@ struct outside_options {
     uint64_t sample_interval_ns; /* 0: chosen by what each process does */
 };
 
-/* Before the probe begins: a short process ends before the first turn. o is kept. NULL with *err.
- */
+/* Call it before the probe begins, because a short process ends before the first round. o must
+ * outlive the result. Returns NULL with *err. */
 struct outside *outside_new(const struct outside_options *o, struct error *err);
-/* Once the probe is at work, which began at start_ns (CLOCK_MONOTONIC): describes the process to
- * rows, which are the caller's, as is probe. */
+/* Call it when the probe is at work. start_ns: when it began (CLOCK_MONOTONIC). It describes the
+ * process to rows. rows and probe stay the caller's and must outlive s. */
 void outside_begin(struct outside *s, struct rows *rows, const struct probe_result *probe,
                    uint64_t start_ns);
 void outside_take(struct outside *s, const struct probe_call *c);
-/* Sizes of those whose turn it is. */
+/* Samples the sizes of the processes that are due. */
 void outside_sample(struct outside *s, uint64_t now_ns);
-/* Looks for processes that ended unseen; seldom. */
+/* Looks for processes whose end was not reported; call it seldom. */
 void outside_look(struct outside *s, uint64_t now_ns);
-/* How many run that are recorded: without children, none once the process is another program. */
+/* Returns how many recorded processes run. Without children, it is 0 as soon as the process has
+ * executed another program. */
 unsigned outside_running(const struct outside *s);
 bool outside_has_ended(const struct outside *s); /* the process that was named */
 unsigned outside_images(const struct outside *s);
 bool outside_failed(const struct outside *s); /* no memory */
-/* How many calls came without the stack that they should have. */
+/* Returns how many calls came without the stack that they should have. */
 uint64_t outside_lost_stacks(const struct outside *s);
-/* When everything was taken: writes the known ends. lost: calls of all together. */
+/* Writes the known ends, after all events were taken. lost: lost calls of all processes
+ * together. */
 void outside_end(struct outside *s, uint64_t now_ns, uint64_t lost);
 void outside_free(struct outside *s); /* NULL is fine */
 

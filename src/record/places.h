@@ -20,9 +20,10 @@ struct places {
 
 struct handle;
 struct places_reading;
-/* Fills hints->places and what belongs to it, of the process of the handle, which must stay open;
- * heaps when entry says how large they are. Leaves them without memory. *h keeps its memory for the
- * next time. text: of /proc/PID/smaps. The descriptors that it needs stay open until places_end. */
+/* Fills hints->places and the members that belong to it, for the process of the handle, which
+ * must stay open. Heaps are included if the entry gives their size. Without memory it leaves the
+ * hints as they are. text: the text of /proc/PID/smaps. *h keeps its memory for the next call.
+ * The caller calls places_end when the hints are not used any more. */
 struct places_reading *places_begin(struct places *h, const struct handle *handle,
                                     const struct mlw_process *entry, const char *text, size_t n,
                                     struct smaps_hints *hints);

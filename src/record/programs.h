@@ -16,15 +16,15 @@
 
 struct programs;
 
-struct programs *programs_new(void); /* NULL: no memory; all functions take it */
+struct programs *programs_new(void); /* NULL without memory; all functions accept NULL */
 /* Closes everything. */
 void programs_free(struct programs *p);
-/* Holds the file open at fd, which the process maps by the path: a descriptor of its own. */
+/* Holds a file that a process maps by this path, by a duplicate of fd. */
 void programs_hold(struct programs *p, int fd, const struct stat *st, const char *path);
-/* The same of the program that the process runs now. */
+/* Holds the file of the program that the process runs now. */
 void programs_hold_program(struct programs *p, pid_t pid);
-/* The programs have ended: only a file that is gone by now needs its names kept. Before that, what
- * lies in a directory of temporary files counts as gone. */
+/* Notes that all programs have ended: from now on names are kept only for files that are gone.
+ * Before that call, files in directories of temporary files count as gone. */
 void programs_final(struct programs *p);
 /* For sealing; NULL for NULL. Valid as long as p. */
 const struct trace_namer *programs_namer(struct programs *p);

@@ -20,18 +20,18 @@
 
 enum record_fate {
     RECORD_SEALED,
-    RECORD_RAW,    /* it stays as it was written */
-    RECORD_REMOVED /* it is elsewhere */
+    RECORD_RAW,    /* the file stays as it was written */
+    RECORD_REMOVED /* the file is removed: another place has it */
 };
 
-/* Work beside the recording, of which this directory knows nothing; each is called by
- * record_run, in this order. */
+/* Work beside the recording, such as an upload. record_run calls the functions in this order. */
 struct record_beside {
-    /* The program runs. fd: the raw recording, which only grows. -1 with *err: it goes on without.
-     */
+    /* Called when the program runs. fd: the raw recording, which only grows. After -1 with *err
+     * the recording goes on without this work. */
     int (*begin)(void *arg, int fd, const char *program, int pid, struct error *err);
-    void (*look)(void *arg); /* now and then; takes no time */
-    /* The recording is whole: `bytes` of it. May take time. What becomes of the file. */
+    void (*look)(void *arg); /* called often; must not wait */
+    /* Called when the recording is complete and has `bytes` bytes; may take time. Returns the
+     * fate of the local file. */
     enum record_fate (*end)(void *arg, const char *path, uint64_t bytes);
     void *arg;
 };
@@ -51,39 +51,39 @@ struct record_options {
     const struct probe_kind *const *with; /* the kernel's events, beside the calls */
     size_t with_count;
     const char *program; /* for them: the file that argv[0] is, after scripts and PATH */
-    /* For what must be said before or while the program runs: one line without its end, and whether
-     * something is wrong. */
+    /* Prints a message before or while the program runs: one line without its newline. wrong: it
+     * is a warning. */
     void (*say)(void *arg, bool wrong, const char *line);
-    /* How much of a recorded process is resident, whether it is PROGRAM, or the process that was
-     * attached to, and where the recording is; often, while it runs. It must not wait. May be NULL.
-     */
+    /* Called often with the resident size of a recorded process. is_program: the process is
+     * PROGRAM, or the one attached to. output: the path of the recording. It must not wait. May
+     * be NULL. */
     void (*size)(void *arg, pid_t pid, bool is_program, uint64_t rss_bytes, const char *output);
     void *size_arg;
-    /* While the file is sealed, if that takes long; may be NULL. */
+    /* Called while the file is sealed, if that takes long. May be NULL. */
     void (*progress)(void *arg, uint64_t done, uint64_t total);
     void *arg;
     const struct record_beside *beside; /* NULL: none */
 };
 
 struct record_result {
-    int exit_status; /* for mallow to exit with: of the program, 128+N, or 125, 126, 127 */
+    int exit_status; /* mallow's own exit status: the program's, 128+N, or 125, 126, 127 */
     bool ran;        /* the program was executed; if not, there is no file */
     int program_pid;
     char output[MLW_PATH_BYTES]; /* absolute */
     bool sealed, removed;
-    struct error seal_error;    /* why it was not, when it should have been */
+    struct error seal_error;    /* why the file was not sealed although it should have been */
     uint64_t calls, file_bytes; /* calls: 0 when not sealed */
     uint64_t lost_calls, lost_kernel_events;
     uint64_t lost_stacks; /* calls that are recorded without a stack */
     int unwritten_errno;  /* why something could not be written; 0: all was */
     uint32_t images, left_running, unrecorded;
-    uint64_t away_ns;  /* attached: for how long the borrowed thread stood still at most */
+    uint64_t away_ns;  /* attached: the longest time that the borrowed thread stood still */
     uint32_t not_left; /* attached: processes that could not be left as they were */
-    /* Programs that recorded processes became and that did not load the library, and the names of
-     * the first, with commas. */
+    /* How many programs that recorded processes became did not load the library. */
     uint32_t unjoined;
-    char unjoined_names[4 * (MLW_EXEC_BYTES + UNSEEN_WHY_BYTES)]; /* each with the reason */
-    /* The losses of the processes, as notes of format/unseen.h. */
+    char unjoined_names[4 * (MLW_EXEC_BYTES + UNSEEN_WHY_BYTES)]; /* the first of them, with
+                                                                     reasons, separated by commas */
+    /* Calls that were not seen, as notes of format/unseen.h. */
     struct unseen_notes unseen;
 };
 
@@ -99,10 +99,11 @@ int record_run(const struct record_options *options, struct record_result *resul
 int record_output(const char *output, const char *name, int pid, char *out, size_t room,
                   struct error *err);
 struct trust_place;
-/* Opens it, empty, with a shared lock that says: it is being written. A descriptor and the place
- * (to be closed; path must stay), or -1. */
+/* Creates an empty recording, with a shared lock that marks it as being written. Returns a
+ * descriptor and sets *place, both of which the caller closes; path must outlive *place. Returns
+ * -1 with *err. */
 int record_open(const char *path, struct trust_place *place, struct error *err);
-/* Removes it again, if it is still what fd has open. */
+/* Removes the file again, if the entry is still the file that fd has open. */
 void record_unmake(const struct trust_place *place, int fd);
 
 #endif

@@ -33,13 +33,13 @@ struct record_heap { /* all 0: nothing yet */
     char refusal[256]; /* the last one's for the program, "" when it saved */
 };
 
-/* arg: a struct record_heap; as record_options.size wants it. Starts a helper when the process has
- * grown by a quarter since the last one. A child counts from 8 MB on. */
+/* Starts a helper if the process has grown by a quarter since the last one. Children below 8 MB
+ * are ignored. It has the form of record_options.size; arg: a struct record_heap. */
 void record_heap_size(void *arg, pid_t pid, bool is_program, uint64_t rss_bytes,
                       const char *output);
 
-/* Waits for the helper, and notes where the saved heaps are (not when `quiet`), or why there is
- * none. */
+/* Waits for the helper. Then it notes where the saved heaps are (unless `quiet`), or why there
+ * is none. */
 void record_heap_finish(struct record_heap *r, const struct note *note, bool quiet);
 
 #endif

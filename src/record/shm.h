@@ -21,37 +21,40 @@ struct shm {
     struct mlw_process *table;   /* [MLW_PROCESSES] */
     uint32_t windows;            /* that the file has room for */
     uid_t owner;                 /* the owner of the file */
-    bool steady; /* cannot shrink under us: it is sealed against that, or the caller's own */
-    pid_t
-        maker; /* from shm_find: the process whose descriptor reached it; else the process itself */
+    bool steady; /* the file cannot shrink while it is mapped: it is sealed against that, or the
+                    caller's own */
+    pid_t maker; /* after shm_find: the process through whose descriptor the session was opened;
+                    else this process */
 };
 
-/* A new session in a memfd with room for as many windows as the kernel allows, up to 2^20. The
- * head is zero but for magic and version. */
+/* Makes a new session in a memfd, with room for as many windows as the kernel allows, up to
+ * 2^20. Its head is zero except for magic and version. Returns 0, or -1 with *err. */
 int shm_create(struct shm *s, struct error *err);
 
-/* The session that the process `pid` belongs to (or, for the pid of a `mallow record`, the session
- * that it holds). Nothing of it is mapped yet. */
+/* Opens the session that the process `pid` belongs to, or, for a `mallow record`, the session
+ * that it holds. It maps nothing. Returns 0, or -1 with *err. */
 int shm_find(struct shm *s, pid_t pid, struct error *err);
 
-/* Maps the head of a session that was found. Of one that is not `steady` any access may be a
- * SIGBUS: then it is for a process that may die of it. */
+/* Maps the head of a session that shm_find opened. If it is not `steady`, any access may raise
+ * SIGBUS; only a process that may die of it should call this. */
 int shm_map(struct shm *s, struct error *err);
 
 void shm_close(struct shm *s);
 
-/* One window, or NULL: no such window, or no memory. Unmap with shm_unmap_window. */
+/* Maps one window. Returns NULL if there is no such window, or no memory. The caller calls
+ * shm_unmap_window. */
 struct mlw_chunk *shm_map_window(const struct shm *s, uint32_t window);
 void shm_unmap_window(struct mlw_chunk *w);
 
-/* The first slot of a window at or after `slot` of which any page was ever written;
- * MLW_WINDOW_SLOTS when there is none. Looks at no slot's memory, so that it costs none. */
+/* Returns the first slot at or after `slot` that has a page which was ever written, or
+ * MLW_WINDOW_SLOTS. It asks the file system, so it makes no page resident. */
 uint32_t shm_next_touched(const struct shm *s, uint32_t window, uint32_t slot);
 
-/* The memory of a window returns to the system; it reads as zeros (free slots) afterwards. */
+/* Returns the memory of a window to the system. The window reads as zeros (free slots)
+ * afterwards. */
 void shm_punch_window(const struct shm *s, uint32_t window);
 
-/* Entries of the table that may be in use: 0..n-1. */
+/* Returns n: the entries 0..n-1 of the table may be in use. */
 uint32_t shm_entries(const struct shm *s);
 
 static inline struct mlw_chunk *shm_slot(struct mlw_chunk *window, uint32_t slot)

@@ -32,11 +32,12 @@ int sink_write(struct sink *s, struct mlw_chunk *c, const void *payload, size_t 
  * it from then on. Without a reserve (-1 is returned) the recording goes on. */
 int sink_reserve(struct sink *s, int fd, size_t bytes);
 
-/* As sink_write, but what cannot be appended goes into the reserve while that lasts. */
+/* As sink_write, but a chunk that cannot be appended goes into the reserve as long as that has
+ * room. */
 int sink_write_surely(struct sink *s, struct mlw_chunk *c, const void *payload,
                       size_t payload_bytes);
 
-/* TLVs under construction. What does not fit is left out and `full` says so. */
+/* TLVs under construction. A TLV that does not fit is left out, and `full` is set. */
 struct tlv {
     uint8_t *bytes;
     size_t n, room;
@@ -45,8 +46,8 @@ struct tlv {
 void tlv_put(struct tlv *t, enum mlw_tlv tag, const void *data, size_t n);
 void tlv_put_u32(struct tlv *t, enum mlw_tlv tag, uint32_t v);
 void tlv_put_text(struct tlv *t, enum mlw_tlv tag, const char *text);
-/* The settings of allocators in an environment, /proc/PID/environ, which stays open; nothing, where
- * it cannot be read, or fd is -1. */
+/* Puts the settings of allocators from an environment (an open /proc/PID/environ, which stays
+ * open). It puts nothing if fd is -1 or cannot be read. */
 void tlv_put_settings(struct tlv *t, int fd);
 
 /* The clock of a recording, read outside the traced program: the same ticks. */

@@ -29,36 +29,36 @@ struct slots {
     struct slot_copied *copied[MLW_PROCESS_WINDOWS]; /* NULL until an interim copy */
 };
 
-/* Windows that the process claimed since the last call are mapped. */
+/* Maps the windows that the process claimed since the last call. */
 void slots_refresh(struct slots *s, const struct shm *shm, const struct mlw_process *entry);
 
-/* FULL buffers are appended and set FREE (also when they could not be written: the process must
- * get them back; the sink has counted the loss). Returns how many. */
+/* Appends FULL buffers and sets them FREE. It does so even if they could not be written, because
+ * the process must get them back; the sink counts the loss. Returns how many. */
 unsigned slots_drain(struct slots *s, const struct shm *shm, struct sink *sink);
 
-/* Copies of buffers in use are appended as INTERIM chunks, those that grew since the last copy and
- * have held rows for a second or more; with `whole_until` every one that grew. It becomes less, by
- * the recording's clock, when a buffer could not be copied: rows since then are missing. Returns
- * bytes written. */
+/* Appends copies of buffers in use as INTERIM chunks: those that grew since the last copy and
+ * have held rows for a second or more, or, with `whole_until`, all that grew. If a buffer could
+ * not be copied, *whole_until is lowered to the recording's clock from which its rows are
+ * missing. Returns the bytes written. */
 uint64_t slots_interim(struct slots *s, const struct shm *shm, struct sink *sink, uint64_t now_ns,
                        uint64_t *whole_until);
 
 /* The process `image` is gone or replaced: appends the remaining content of its buffers. */
 void slots_finish(struct slots *s, const struct shm *shm, struct sink *sink, uint64_t image);
 
-/* Thread pointers of the threads other than the first one (tid == pid), which *first has, or 0;
- * returns how many, at most room. */
+/* Reads the thread pointers of all threads except the first (tid == pid), whose pointer goes
+ * into *first (0: not known). Returns how many, at most room. */
 unsigned slots_thread_pointers(struct slots *s, const struct shm *shm, uint32_t pid,
                                uint64_t *pointers, unsigned room, uint64_t *first);
 
-/* The clock before which all rows of the first `buffers` buffers have left, at most `clock`: they
- * are in the file when its size is asked for afterwards. 0: it is not known. */
+/* Returns the clock before which all rows of the first `buffers` buffers were written, at most
+ * `clock`. They are in the file if its size is asked for afterwards. 0: not known. */
 uint64_t slots_written_until(const struct slots *s, uint32_t buffers, uint64_t clock);
 
-/* Usable bytes of the live blocks, as the first `buffers` buffers say: never below 0. */
+/* Returns the usable bytes of the live blocks, by the first `buffers` buffers; never below 0. */
 uint64_t slots_live_bytes(const struct slots *s, uint32_t buffers);
 
-/* Unmaps; with `punch` the memory of the windows returns to the system. */
+/* Unmaps the windows; with `punch` it also returns their memory to the system. */
 void slots_close(struct slots *s, const struct shm *shm, bool punch);
 
 #endif

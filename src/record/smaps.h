@@ -34,47 +34,47 @@ struct smaps_hints {
         *thread_pointers; /* the pointers of all threads but the first: each lies in its stack */
     size_t threads;
     uint64_t first_thread; /* the pointer of the first; 0: not known */
-    bool knows_heaps; /* those of `places` are all that there are; else those of other arenas are
-                         known by where their mappings lie */
+    bool knows_heaps; /* `places` has all heaps; else heaps of other arenas are recognized by the
+                         addresses of their mappings */
     const struct smaps_place *places; /* [place_count], by address, none in another */
     size_t place_count;
-    /* Bytes of [start, end), page addresses, that are in memory; for mappings that places lie in
-     * with other memory. NULL: then such a mapping is none of theirs. */
+    /* Returns the bytes of [start, end), page addresses, that are in memory, for mappings that
+     * hold a place and other memory. NULL: such a mapping counts as other memory. */
     uint64_t (*present)(void *arg, uint64_t start, uint64_t end);
     void *present_arg;
-    uint64_t session_inode; /* the session inode of the shared memory, when it has no name of its
-                               own; 0: it has */
+    uint64_t session_inode; /* the inode of the session's shared memory if that has no name; 0: it
+                               has one */
     uint64_t private_bytes; /* bytes of the recorder's own mappings: found among anonymous ones
                               without reservation (MAP_NORESERVE) that no core has (MADV_DONTDUMP),
                               and that are no longer */
 };
 
-/* Splits the text of a smaps file. The kinds, and pages given back lazily, add up to `rss` of
- * all mappings, which is also given when rss is not NULL. split->clock is left alone. Returns 0, or
- * -1 for text that is no smaps. */
+/* Splits the text of a smaps file. The kinds, and pages given back lazily, add up to the `rss`
+ * of all mappings, which goes into *rss unless rss is NULL. It leaves split->clock alone.
+ * Returns 0, or -1 with *err for a text that is not of that form. */
 int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
                 struct mlw_split *split, uint64_t *rss, struct error *err);
 
-/* Calls `visit` with each multiple of `step` at which there is private anonymous memory that may be
- * written and that is in memory in part; `most` of them at most. */
+/* Calls `visit` for each multiple of `step` that lies in private, writable, anonymous memory of
+ * which some is resident; `most` of them at most. */
 void smaps_places(const char *text, size_t n, uint64_t step, size_t most,
                   void (*visit)(void *arg, uint64_t at), void *arg);
 
-/* Calls `visit` with each anonymous mapping that may be written and lies right behind private
- * memory of a file, and with where the beginning of that file is mapped. */
+/* Calls `visit` for each writable anonymous mapping directly behind a private mapping of a file.
+ * base: where the beginning of that file is mapped. */
 void smaps_data(const char *text, size_t n,
                 void (*visit)(void *arg, uint64_t base, uint64_t start, uint64_t end), void *arg);
 
-/* /proc/PID/smaps. The buffer grows as needed and may be used again. -1 also when the process ends
- * meanwhile: the text may be a part of it. */
+/* A buffer for the text of /proc/PID/smaps, which grows as needed and may be used again. Reading
+ * returns -1 with *err also if the process ends meanwhile, because the text may be incomplete. */
 struct smaps_buffer {
     char *bytes;
     size_t n, room;
 };
 int smaps_read(pid_t pid, struct smaps_buffer *b, struct error *err);
 
-/* Reads an open /proc/PID/statm, in bytes; the clock is left 0. False when there is nothing to
- * read: the process has ended, or is a zombie, which has zeros. */
+/* Reads an open /proc/PID/statm, in bytes, and sets the clock to 0. Returns false if the process
+ * has ended or is a zombie, whose sizes are zeros. */
 bool statm_read(int fd, uint64_t page_bytes, struct mlw_resident *now);
 
 #endif

@@ -33,23 +33,23 @@ struct split_state {
     uint64_t held_cost_ns; /* processor time that the latest query took */
     uint64_t asked_ns;     /* when, CLOCK_MONOTONIC; 0: never */
     uint64_t written_ns;   /* when the latest answer in the file was given */
-    uint64_t asked_rss, asked_live; /* then, as sampled */
+    uint64_t asked_rss, asked_live; /* the sampled figures at asked_ns */
     uint64_t mark_ns;               /* since when a mark waits for an answer; 0: none does */
     uint64_t mark_written_ns;       /* when the latest one got it */
-    uint32_t marks;                 /* those of them whose place is known */
+    uint32_t marks;                 /* marks that have been looked at */
     unsigned refused;               /* times that the kernel did not answer */
 };
 
-/* A split now, appended as a chunk. */
+/* Asks for a split now and appends it as a chunk. Returns 0, or -1 with *err. */
 int split_now(struct recording *r, struct image *m, struct error *err);
 
-/* After a sample of image m (m->last): asks when it is worth it. */
+/* Call it after each sample of image m (m->last). It asks the kernel if the moment is worth it. */
 void split_look(struct recording *r, struct image *m, uint64_t now_ns);
 
-/* The program has made a mark that was not looked at yet. */
+/* True if the program has made a mark that was not looked at yet. */
 bool split_has_mark(const struct image *m);
 
-/* The image is over: its latest answer is appended, if the file does not have it. */
+/* Appends the latest answer, if the file does not have it, when the image has ended. */
 void split_finish(struct recording *r, struct image *m);
 
 #endif

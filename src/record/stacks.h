@@ -15,9 +15,9 @@
 struct handle;
 struct present;
 
-/* Calls `found` with [start, end) of each stack, many of them twice. in_block: it is a part of
- * a block with a mapping of its own. first, or 0, and pointers
- * [n]: of threads; the rings are walked from the first of them that is one of glibc's. */
+/* Calls `found` with [start, end) of each stack, for many of them twice. in_block: the stack is
+ * a part of a block with a mapping of its own. first (0: not known) and pointers [n]: thread
+ * pointers. The walk of the rings begins at the first of them that is one of glibc's. */
 void stacks_find(const struct handle *handle, const struct present *present, uint64_t first,
                  const uint64_t *pointers, size_t n,
                  void (*found)(void *arg, uint64_t start, uint64_t end, bool in_block), void *arg);

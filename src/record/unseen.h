@@ -30,7 +30,7 @@ struct programs;
 struct unseen_files {
     struct unseen_file *at;
     size_t count, room;
-    struct programs *programs; /* that get the files as well; may be NULL */
+    struct programs *programs; /* gets the files as well; may be NULL */
 };
 void unseen_files_release(struct unseen_files *f);
 
@@ -40,15 +40,15 @@ struct unseen_process {
     struct unseen_notes notes;
 };
 
-/* Looks, if a look is due: now_ns and first_ns, when the process was first seen, by
- * CLOCK_MONOTONIC. */
+/* Looks at the modules of the process if a look is due. first_ns: when the process was first
+ * seen. Both times are of CLOCK_MONOTONIC. */
 void unseen_look(struct unseen_files *f, struct unseen_process *p, pid_t pid, uint64_t first_ns,
                  uint64_t now_ns);
 
-/* Why a process that should have loaded the library (a path) has not, as its /proc says; "" when
- * that does not say.. */
+/* Finds why a process has not loaded the library (a path) that it should have, from its /proc;
+ * "" if that does not show it. */
 void unseen_why_process(pid_t pid, const char *library, char why[UNSEEN_WHY_BYTES]);
-/* The same of the file of a program that is no longer there to be asked. */
+/* Finds the same from the program's file, for a process that has ended. */
 void unseen_why_file(const char *path, char why[UNSEEN_WHY_BYTES]);
 
 #endif
