@@ -187,7 +187,7 @@ static int read_advised_recording(struct advising *a, struct error *err)
                          "names the nearest");
     if (!a->list.items[0].glibc)
         return error_set(err, ERROR_UNSUPPORTED,
-                         "process %u ran with %s; mallow knows what to advise for glibc's malloc",
+                         "process %u ran with %s; mallow has advice for glibc's malloc only",
                          a->of->pid, a->of->allocator);
     return 0;
 }

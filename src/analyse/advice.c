@@ -11,52 +11,50 @@
 static const struct {
     const char *setting, *environment, *text;
 } kinds[ADVICE_KINDS] = {
-    [ADVICE_TRIM] =
-        {"malloc_trim", NULL,
-         "call malloc_trim(0) when the program has freed much: it gives whole free pages "
-         "back"},
-    [ADVICE_TRIM_THRESHOLD] =
-        {"glibc.malloc.trim_threshold=131072", "GLIBC_TUNABLES=glibc.malloc.trim_threshold=131072",
-         "give the top of the heap back from 128 KB on; frees of large blocks "
-         "have raised that limit"},
+    [ADVICE_TRIM] = {"malloc_trim", NULL,
+                     "call malloc_trim(0) after the program has freed much memory: it returns "
+                     "whole free pages to the kernel"},
+    [ADVICE_TRIM_THRESHOLD] = {"glibc.malloc.trim_threshold=131072",
+                               "GLIBC_TUNABLES=glibc.malloc.trim_threshold=131072",
+                               "return the top of the heap to the kernel once 128 KB of it are "
+                               "free; frees of large blocks have raised that limit"},
     [ADVICE_MMAP_THRESHOLD] = {"glibc.malloc.mmap_threshold=131072",
                                "GLIBC_TUNABLES=glibc.malloc.mmap_threshold=131072",
                                "keep large blocks out of the heap: frees have raised the size from "
-                               "which they have a mapping of their own"},
-    [ADVICE_ARENA_MAX] = {"glibc.malloc.arena_max=1", "GLIBC_TUNABLES=glibc.malloc.arena_max=1",
-                          "let threads share arenas: free memory of one cannot serve another"},
+                               "which a block gets a mapping of its own"},
+    [ADVICE_ARENA_MAX] =
+        {"glibc.malloc.arena_max=1", "GLIBC_TUNABLES=glibc.malloc.arena_max=1",
+         "let threads share arenas: free memory of one arena cannot serve another"},
     [ADVICE_TCACHE] = {"glibc.malloc.tcache_count=0", "GLIBC_TUNABLES=glibc.malloc.tcache_count=0",
                        "keep no freed chunks in the caches of threads; calls take longer"},
-    [ADVICE_FASTBINS] =
-        {"glibc.malloc.mxfast=0", "GLIBC_TUNABLES=glibc.malloc.mxfast=0",
-         "keep no freed chunks of up to 128 bytes in fastbins: they do not join their free "
-         "neighbors; calls take longer"},
+    [ADVICE_FASTBINS] = {"glibc.malloc.mxfast=0", "GLIBC_TUNABLES=glibc.malloc.mxfast=0",
+                         "keep no freed chunks of up to 128 bytes in fastbins, where they do not "
+                         "merge with free neighbors; calls take longer"},
     [ADVICE_POOL] = {"pool", NULL,
-                     "allocate the blocks of this call site from a pool of their own, since they "
-                     "keep pages that others have left"},
-    [ADVICE_ALLOCATOR] =
-        {"allocator", NULL,
-         "try another allocator: free chunks on shared pages are nothing that glibc "
-         "gives back (mallow compare)"},
+                     "allocate the blocks of this call site from a pool of their own: they keep "
+                     "pages resident from which other blocks have been freed"},
+    [ADVICE_ALLOCATOR] = {"allocator", NULL,
+                          "try another allocator (mallow compare): glibc cannot return free chunks "
+                          "on pages that also hold live blocks"},
     [ADVICE_RELEASE] = {"release", NULL,
                         "most of it is live: release the blocks of this call site when they are no "
                         "longer used"},
     [ADVICE_SHRINK] = {"shrink", NULL,
-                       "ask for less at this call site: part of these blocks was never touched. "
-                       "That is address space and live bytes, not resident ones"},
+                       "request less at this call site: part of these blocks was never touched. "
+                       "This saves address space and live bytes, not resident memory"},
     [ADVICE_STACKS] = {"stacks", NULL,
                        "use fewer threads, or less stack: pages that a deep call touched stay "
                        "resident until the thread ends"},
     [ADVICE_FILES] = {"files", NULL,
-                      "unmap files, or give their pages back with madvise(MADV_DONTNEED), once "
-                      "they are read. Under pressure the kernel does it by itself"},
+                      "unmap files, or return their pages with madvise(MADV_DONTNEED), once they "
+                      "are read. Under memory pressure the kernel does this by itself"},
     [ADVICE_HUGE] = {"thp", NULL,
-                     "do without huge pages where few bytes of each are used: "
-                     "madvise(MADV_NOHUGEPAGE), or prctl(PR_SET_THP_DISABLE) for all"},
-    [ADVICE_DONTNEED] = {"dontneed", NULL,
-                         "give pages back at once, with MADV_DONTNEED in place of MADV_FREE (in "
-                         "jemalloc: muzzy_decay_ms:0). Under pressure the kernel takes them by "
-                         "itself"},
+                     "avoid huge pages where few bytes of each are used: madvise(MADV_NOHUGEPAGE), "
+                     "or prctl(PR_SET_THP_DISABLE) for all"},
+    [ADVICE_DONTNEED] =
+        {"dontneed", NULL,
+         "return pages at once, with MADV_DONTNEED instead of MADV_FREE (in jemalloc: "
+         "muzzy_decay_ms:0). Under memory pressure the kernel takes them by itself"},
 };
 
 const char *advice_setting(enum advice_kind kind) { return kinds[kind].setting; }

@@ -153,7 +153,7 @@ static void print_unmeasured(const struct advising *a, const struct page *p)
         if (!is_unmeasured(a, v))
             continue;
         if (!any)
-            page_heading(p, "Saves at most, as the kernel counted it (no replay shows it)");
+            page_heading(p, "Saves at most, by the kernel's count (a replay cannot show it)");
         any = true;
         buffer_printf(&b, "%11s  %s", SIZE(v->most_bytes), advice_text(v->kind));
         if (v->saves_address_bytes)
@@ -301,14 +301,13 @@ struct advise_cli {
 static const struct option_spec specs[] = {
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
     {0, "at", OPTION_TEXT, AT(at), "peak|rss|gap|end|TIME|MARK",
-     "the moment whose resident size is to become smaller (default gap: where most is resident "
-     "above the live bytes)"},
+     "the moment whose resident size to reduce (default gap: the largest excess of resident over "
+     "live bytes)"},
     {0, "rounds", OPTION_COUNT, AT(rounds), "N", "replay each setting N times (default 5)", 2,
      REMEDY_ROUNDS},
     {0, "set", OPTION_TEXTS, AT(settings), "K=V",
-     "try this setting of glibc's malloc, too, as of mallow replay; may be repeated"},
-    {0, "lossy", OPTION_FLAG, AT(lossy), NULL,
-     "take a recording that lost calls; it is refused otherwise"},
+     "also try this setting of glibc's malloc, as in mallow replay --set; may be repeated"},
+    {0, "lossy", OPTION_FLAG, AT(lossy), NULL, "accept a recording that lost calls"},
     VIEW_PID_SPEC(struct advise_cli, view),
     VIEW_DEBUG_SPECS(struct advise_cli, view),
     OPTION_END,
@@ -361,7 +360,8 @@ static int run_advise(const struct command *self, const void *options, char **op
     int status = -1;
     if (image < 0) {
         if (o->view.pid)
-            error_set(&err, ERROR_USAGE, "%s has no such process that allocated", operands[0]);
+            error_set(&err, ERROR_USAGE, "no process of that id allocated anything in %s",
+                      operands[0]);
         else
             error_set(&err, ERROR_UNSUPPORTED, "no process in %s allocated anything", operands[0]);
     } else {

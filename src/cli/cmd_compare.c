@@ -169,8 +169,8 @@ static int compare_file(const struct comparing *k, const char *path, json_object
         snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
         workload = name;
     } else if (k->o->pid) {
-        return command_usage(k->self, "--pid chooses a process of a recording, and %s is none",
-                             path);
+        return command_usage(k->self,
+                             "--pid chooses a process of a recording; %s is not a recording", path);
     }
     status = compare_one(k, &c, workload, NULL, document);
     if (!status) {
@@ -269,16 +269,16 @@ static const struct option_spec specs[] = {
     {0, "precision", OPTION_TEXT, AT(precision), "P%",
      "go on until CPU time and peak memory are known to P percent (default 1%)"},
     {'p', "pid", OPTION_COUNT, AT(pid), "PID",
-     "of a recording: the process to take (default: the only one that allocated)", 1, UINT32_MAX},
+     "with a recording: the process to use (default: the only one that allocated)", 1, UINT32_MAX},
     {0, "corpus", OPTION_FLAG, AT(corpus), NULL,
      "run the workloads that come with mallow, all of them, instead of OUT.mwl"},
     {0, "shard", OPTION_TEXT, AT(shard), "K/N",
-     "run the K-th of N parts only; with --json, for --merge", .with = "corpus"},
+     "run only part K of N; use --json for a later --merge", .with = "corpus"},
     {0, "merge", OPTION_FLAG, AT(merge), NULL,
-     "put the results of all N shards together: FILEs that --shard --json printed",
+     "merge the results of all N shards, the FILEs that --shard --json printed",
      .completion = VALUE_FILE, .not_with = "corpus|shard|against|html"},
     {0, "save", OPTION_TEXT, AT(save), "NAME",
-     "keep the result as the baseline NAME (a path when it has a slash)"},
+     "save the result as the baseline NAME (a path when it has a slash)"},
     {0, "against", OPTION_TEXT, AT(against), "NAME",
      "compare each candidate with the same one in the baseline NAME, not with the first"},
     {0, "fail-above", OPTION_TEXT, AT(fail_above), "P%",
@@ -287,7 +287,7 @@ static const struct option_spec specs[] = {
     GATE_SPECS(struct compare_cli, gate),
     {0, "json", OPTION_FLAG, AT(json), NULL, "one JSON document instead of text"},
     {0, "html", OPTION_TEXT, AT(html), "OUT",
-     "write a page for a browser to OUT, too: one file that needs nothing else",
+     "also write a page for a browser to OUT: one file that needs nothing else",
      .completion = VALUE_FILE, .not_with = "corpus"},
     OPTION_END,
 };
@@ -354,12 +354,12 @@ static int plan_comparison(struct comparing *k)
     const struct compare_cli *o = k->o;
     k->fail_above = percentage(o->fail_above, 0);
     if (k->fail_above < 0)
-        return command_usage(k->self, "'%s' is no percentage, like 5%%", o->fail_above);
+        return command_usage(k->self, "'%s' is not a percentage such as 5%%", o->fail_above);
     if (!o->fail_above)
         k->fail_above = -1;
     k->plan.precision = percentage(o->precision, 0.01);
     if (k->plan.precision < 0)
-        return command_usage(k->self, "'%s' is no percentage, like 1%%", o->precision);
+        return command_usage(k->self, "'%s' is not a percentage such as 1%%", o->precision);
     k->plan.least = o->corpus ? CORPUS_LEAST : LEAST_ROUNDS;
     k->plan.most = o->corpus ? CORPUS_MOST : MOST_ROUNDS;
     if (o->max_repeat)
@@ -391,7 +391,7 @@ static int run_compare(const struct command *self, const void *options, char **o
     if (k.o->corpus == (operand_count > 0))
         return k.o->corpus
                    ? command_usage(self, "either a workload or --corpus, not both")
-                   : command_usage(self, "say which workload: OUT.mwl, RUN.mlw, or --corpus");
+                   : command_usage(self, "no workload given; use OUT.mwl, RUN.mlw or --corpus");
     int status = plan_comparison(&k);
     if (!status)
         status = collect_candidates(&k);

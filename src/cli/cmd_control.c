@@ -19,7 +19,7 @@ struct control_cli {
 
 static const struct option_spec specs[] = {
     {0, "heap", OPTION_FLAG, offsetof(struct control_cli, heap), NULL,
-     "with snapshot: save the heap of the process, too, for 'mallow heap'"},
+     "with snapshot: also save the heap of the process, for 'mallow heap'"},
     {'o', "output", OPTION_TEXT, offsetof(struct control_cli, output), "FILE",
      "save it as FILE (default mallow.PROGRAM.PID.mlh)", .completion = VALUE_FILE, .with = "heap"},
     OPTION_END,
@@ -67,7 +67,7 @@ static int run_control(const struct command *self, const void *options, char **o
     const struct control_cli *cli = options;
     uint64_t pid;
     if (!human_parse_count(operands[0], &pid) || pid == 0 || pid > INT32_MAX)
-        return command_usage(self, "'%s' is no process id", operands[0]);
+        return command_usage(self, "'%s' is not a process id", operands[0]);
     int action = control_action_named(operands[1]);
     if (action < 0)
         return command_usage(self,
@@ -86,7 +86,7 @@ static int run_control(const struct command *self, const void *options, char **o
     if (label && strlen(label) > LABEL_BYTES)
         return command_usage(self, "the label is too long: %d bytes at most", LABEL_BYTES);
     if ((cli->heap || cli->output) && action != CONTROL_SNAPSHOT)
-        return command_usage(self, "--heap is for snapshot: mallow control %s snapshot --heap",
+        return command_usage(self, "--heap needs snapshot: mallow control %s snapshot --heap",
                              operands[0]);
     struct error err = {0};
     if (control_run((pid_t)pid, (enum control_action)action, label, NULL, &err)) {

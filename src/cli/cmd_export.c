@@ -21,11 +21,10 @@ struct export_cli {
 #define FORMATS "pprof|folded|speedscope|heaptrack|ctf|chrome|massif|sqlite|hdf5|series|csv|mtrace"
 
 static const struct option_spec specs[] = {
-    {0, "format", OPTION_CHOICE, AT(format), FORMATS, "write this format (needed)"},
+    {0, "format", OPTION_CHOICE, AT(format), FORMATS, "write this format (required)"},
     {'o', "output", OPTION_TEXT, AT(output), "OUT",
-     "write to OUT instead of standard output; ctf makes a directory, sqlite and hdf5 a file that "
-     "is "
-     "no stream: they need this",
+     "write to OUT instead of standard output; required for ctf, which makes a directory, and for "
+     "sqlite and hdf5, which cannot be streams",
      .completion = VALUE_FILE},
     {0, "by", OPTION_CHOICE, AT(by), "peak|end|allocated|temporary|calls",
      "the figure, for formats that have one value a stack (default peak; speedscope: all of them)"},
@@ -74,7 +73,8 @@ static int run_export(const struct command *self, const void *options, char **op
     if (format->flags & (EXPORT_DIRECTORY | EXPORT_DATABASE) && !output)
         return command_usage(self, "%s needs -o OUT: it is not a stream", format->name);
     if (format->flags & EXPORT_BINARY && !output && isatty(STDOUT_FILENO))
-        return command_usage(self, "%s is not for a terminal; give -o FILE", format->name);
+        return command_usage(self, "%s is binary and not written to a terminal; use -o FILE",
+                             format->name);
     if (output && output_is(output, recording))
         return command_usage(self, "%s is the recording itself", output);
     if (format->flags & EXPORT_DATABASE && output_must_be_regular(output, "a database", &err))
@@ -103,7 +103,7 @@ static int run_export(const struct command *self, const void *options, char **op
     if (status)
         return command_fail(self, &err);
     if (result.left_out)
-        command_warn(self, "%s calls are left out: %s has no word for them", COUNT(result.left_out),
+        command_warn(self, "%s calls are left out: %s cannot express them", COUNT(result.left_out),
                      format->name);
     return EXIT_DONE;
 }

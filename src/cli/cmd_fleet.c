@@ -12,18 +12,18 @@
 
 static const struct option_spec specs[] = {
     {0, "store", OPTION_TEXT, AT(store), "FILE|URL",
-     "the store (needed): a file of SQLite, or http(s)://[USER@]HOST:PORT/DATABASE, a ClickHouse",
+     "the store (required): a file of SQLite, or http(s)://[USER@]HOST:PORT/DATABASE, a ClickHouse",
      .completion = VALUE_FILE},
     {0, "key-file", OPTION_TEXT, AT(key_file), "FILE",
      "the user's password on the server is in FILE", .completion = VALUE_FILE},
     {0, "ca", OPTION_TEXT, AT(ca), "FILE", "trust the certificates in FILE (default: the system's)",
      .completion = VALUE_FILE},
     {0, "cluster", OPTION_TEXT, AT(cluster), "NAME",
-     "init: spread the store over the nodes of this cluster of the server; init each of them"},
+     "init: distribute the store over this cluster of the server; run init on each of its nodes"},
     {0, "host", OPTION_TEXT, AT(facts.host), "HOST",
-     "load: what the host is called (default: as recorded); report: only this host"},
+     "load: the name of the host (default: as recorded); report: only this host"},
     {0, "service", OPTION_TEXT, AT(facts.service), "SERVICE",
-     "load: what the service is called (default: the program's name); report: only this service"},
+     "load: the name of the service (default: the program's name); report: only this service"},
     {0, "label", OPTION_TEXTS, AT(labels), "KEY=VALUE",
      "load: put this label on each process; report: only processes with it; may be repeated"},
     {0, "build-id", OPTION_TEXT, AT(facts.build_id), "ID",
@@ -96,7 +96,7 @@ static int run_init(const struct command *self, const struct fleet_cli *cli, cha
     if (status)
         return status;
     if (existed)
-        command_warn(self, "%s is a store already; it stays as it is", cli->store);
+        command_warn(self, "%s is already a store; nothing was changed", cli->store);
     return EXIT_DONE;
 }
 
@@ -213,11 +213,11 @@ static int run_fleet(const struct command *self, const void *options, char **ope
 {
     const struct fleet_cli *cli = options;
     if (!cli->store)
-        return command_usage(self, "which store? --store FILE or --store URL is needed");
+        return command_usage(self, "no store given; use --store FILE or --store URL");
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
         if (!strcmp(operands[0], actions[i].name))
             return actions[i].run(self, cli, operands + 1, operand_count - 1);
-    return command_usage(self, "there is no '%s'; there are init, load, report and diff",
+    return command_usage(self, "unknown action '%s'; the actions are init, load, report and diff",
                          operands[0]);
 }
 

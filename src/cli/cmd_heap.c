@@ -111,12 +111,13 @@ struct heap_cli {
 
 static const struct option_spec specs[] = {
     {0, "by", OPTION_CHOICE, AT(by), "type|root|site|size|arena",
-     "one table only, of this (default: roots and types)"},
+     "print only the table by this key (default: roots and types)"},
     {0, "leaks", OPTION_FLAG, AT(leaks), NULL, "list the blocks that nothing refers to any more"},
     {0, "free", OPTION_FLAG, AT(free), NULL,
      "list the types that keep free memory from being returned to the system"},
     {0, "cold", OPTION_DURATION, AT(cold_ns), "DURATION",
-     "wait that long, then list the types, roots and call sites of blocks not written meanwhile",
+     "wait DURATION, then list the types, roots and call sites of blocks that were not written "
+     "meanwhile",
      1000000, 30ull * 86400 * 1000000000, .not_with = "why|who|leaks|free"},
     {0, "why", OPTION_TEXT, AT(why), "ADDR",
      "print the way from a root to the block at this address", .not_with = "who"},
@@ -125,19 +126,19 @@ static const struct option_spec specs[] = {
      "exit 1 when unreachable blocks hold more than this, 3 when that is not known"},
     GATE_SPECS(struct heap_cli, gate),
     {'o', "output", OPTION_TEXT, AT(output), "FILE",
-     "save the heap, too: sizes, references and types, no contents; FILE.mlh can be read anywhere",
+     "also save the heap: sizes, references and types, no contents; FILE.mlh can be read anywhere",
      .completion = VALUE_FILE},
     {0, "diff", OPTION_FLAG, AT(diff), NULL,
-     "what changed between two heaps (OLD NEW: saved ones, cores, processes)",
+     "compare two heaps (OLD NEW: saved heaps, cores or processes)",
      .not_with = "why|who|cold|by|leaks|free|recording|output"},
     {0, "recording", OPTION_TEXT, AT(recording), "FILE",
-     "join with a recording of the process: who allocated the blocks (--by site)",
+     "use a recording of the process, which knows who allocated the blocks (--by site)",
      .completion = VALUE_FILE},
     {0, "debug-path", OPTION_TEXTS, AT(view.debug_paths), "DIR",
-     "look for separate debug files here, too; may be repeated", .completion = VALUE_DIRECTORY},
+     "also look for separate debug files here; may be repeated", .completion = VALUE_DIRECTORY},
     {0, "memory", OPTION_SIZE, AT(memory_bytes), "SIZE",
-     "let tables take so much memory, and temporary files the rest (default: half of what there "
-     "is)",
+     "use at most SIZE of memory for tables, and temporary files for the rest (default: half of "
+     "the memory)",
      MEMORY_LEAST, 0},
     {'n', NULL, OPTION_COUNT, AT(top), "N",
      "show N rows of a table, 0 for all (default 20; all in JSON)", 0, UINT32_MAX},
@@ -259,7 +260,7 @@ static int check_heap_options(const struct command *self, const struct heap_cli 
     if (!cli->diff && operand_count != 1)
         return command_usage(self, "one process or file at a time; --diff compares two");
     if (cli->cold_ns && (cli->by == HEAP_VIEW_SIZE - 1 || cli->by == HEAP_VIEW_ARENA - 1))
-        return command_usage(self, "--cold goes with --by type, root or site");
+        return command_usage(self, "--cold needs --by type, root or site");
     return 0;
 }
 

@@ -18,10 +18,10 @@ struct import_cli {
 #define AT(field) offsetof(struct import_cli, field)
 
 static const struct option_spec specs[] = {
-    {'o', "output", OPTION_TEXT, AT(output), "FILE", "write the recording to FILE (needed)",
+    {'o', "output", OPTION_TEXT, AT(output), "FILE", "write the recording to FILE (required)",
      .completion = VALUE_FILE},
     {0, "format", OPTION_CHOICE, AT(format), "heaptrack|mtrace|perf",
-     "what the file is (default: found out from its beginning)"},
+     "the format of the file (default: detected)"},
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong"},
     OPTION_END,
 };
@@ -34,9 +34,9 @@ static int run_import(const struct command *self, const void *options, char **op
     struct error err;
     (void)operand_count;
     if (!cli->output)
-        return command_usage(self, "where to? -o FILE.mlw is needed");
+        return command_usage(self, "no output given; use -o FILE.mlw");
     if (output_is(cli->output, operands[0]))
-        return command_usage(self, "%s is the file to read", cli->output);
+        return command_usage(self, "%s is the input file", cli->output);
     if (output_must_be_regular(cli->output, "a recording", &err))
         return command_fail(self, &err);
     if (import_file(operands[0], (enum import_format)(cli->format + 1), cli->output, &result, &err))
@@ -45,7 +45,7 @@ static int run_import(const struct command *self, const void *options, char **op
         text_printf(stdout, "%s: %s calls from %s\n", cli->output, COUNT(result.calls),
                     import_names[result.format]);
     if (result.cut)
-        command_warn(self, "%s was cut off: what came before that is in the recording",
+        command_warn(self, "%s is truncated; the recording holds the part before that",
                      operands[0]);
     if (result.unsure)
         command_warn(self,

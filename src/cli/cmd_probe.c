@@ -150,7 +150,7 @@ static const struct option_spec specs[] = {
      "end after DURATION (default: when the process ends, or at Ctrl-C)", 1000000,
      31ull * 86400 * 1000000000},
     {'i', "interval", OPTION_DURATION, AT(interval_ns), "DURATION",
-     "print what came in each DURATION, too", 10000000, 31ull * 86400 * 1000000000},
+     "also print the counts of each DURATION", 10000000, 31ull * 86400 * 1000000000},
     {'n', "top", OPTION_COUNT, AT(top), "N", "print the first N groups (default 20)", 1, 100000},
     {0, "by", OPTION_TEXT, AT(by), "KEYS",
      "key of the rows, with commas: process, command, thread, stack, kstack, size, "
@@ -173,11 +173,11 @@ static const struct option_spec specs[] = {
     {0, "list", OPTION_FLAG, AT(list), NULL,
      "calls: list the functions that would be probed, and probe none"},
     {0, "mmap", OPTION_FLAG, AT(mmap), NULL, "brk: anonymous mappings as well"},
-    {0, "live", OPTION_FLAG, AT(live), NULL, "slab: only what has not been freed"},
+    {0, "live", OPTION_FLAG, AT(live), NULL, "slab: only memory that has not been freed"},
     {0, "sizes", OPTION_FLAG, AT(sizes), NULL,
-     "arenas: count requests as well, and how they lie to the mmap threshold"},
+     "arenas: also count requests, below and above the mmap threshold"},
     {0, "source", OPTION_CHOICE, AT(source), "best|static|symbols|preload|calls",
-     "arenas: what to see them by (default: the first of these that works here)"},
+     "arenas: the source of the events (default: the first that works here)"},
     {'o', "output", OPTION_TEXT, AT(output), "FILE",
      "write to FILE instead of standard output, where PROGRAM may write as well",
      .completion = VALUE_FILE},
@@ -185,7 +185,7 @@ static const struct option_spec specs[] = {
      "one JSON document instead of text; with -i, one on a line for each interval, too"},
     {0, "folded", OPTION_FLAG, AT(folded), NULL,
      "one line for each stack and its count, for flame graphs", .not_with = "json"},
-    {'v', "verbose", OPTION_FLAG, AT(verbose), NULL, "pass on what the BPF library says"},
+    {'v', "verbose", OPTION_FLAG, AT(verbose), NULL, "print the messages of the BPF library"},
     OPTION_END,
 };
 
@@ -194,18 +194,21 @@ static int check_probe_options(const struct command *self, const struct probe_cl
 {
     int targets = (o->pid != 0) + o->all + (operand_count > 0);
     if (o->list && !probe_kind_has_list(kind))
-        return command_usage(self, "--list is not for '%s'", probe_kind_name(kind));
+        return command_usage(self, "--list does not apply to '%s'", probe_kind_name(kind));
     if (targets != 1 && !(o->list && !targets))
-        return command_usage(self, "%s: say one of -p PID, -a for every process, or a PROGRAM",
+        return command_usage(self,
+                             "%s: no target given; use -p PID, -a for every process, or a PROGRAM",
                              targets ? "too many targets" : "no target");
     if ((o->library || o->functions.count) && !probe_kind_uses_library(kind))
-        return command_usage(self, "--lib and --function are not for '%s'", probe_kind_name(kind));
+        return command_usage(self, "--lib and --function do not apply to '%s'",
+                             probe_kind_name(kind));
     if (o->mmap && !probe_kind_has_mmap(kind))
-        return command_usage(self, "--mmap is not for '%s'", probe_kind_name(kind));
+        return command_usage(self, "--mmap does not apply to '%s'", probe_kind_name(kind));
     if (o->live && !probe_kind_has_live(kind))
-        return command_usage(self, "--live is not for '%s'", probe_kind_name(kind));
+        return command_usage(self, "--live does not apply to '%s'", probe_kind_name(kind));
     if ((o->sizes || o->source) && !probe_kind_has_sizes(kind))
-        return command_usage(self, "--sizes and --source are not for '%s'", probe_kind_name(kind));
+        return command_usage(self, "--sizes and --source do not apply to '%s'",
+                             probe_kind_name(kind));
     if (o->pid && kill((pid_t)o->pid, 0) && errno == ESRCH) {
         command_warn(self, "there is no process %lu", (unsigned long)o->pid);
         return EXIT_FAILED;

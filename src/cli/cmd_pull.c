@@ -27,10 +27,10 @@ struct pull_cli {
 #define FROM_AT(field) offsetof(struct pull_cli, from.field)
 
 static const struct option_spec specs[] = {
-    {'o', "output", OPTION_TEXT, AT(output), "FILE", "write the recording to FILE (needed)",
+    {'o', "output", OPTION_TEXT, AT(output), "FILE", "write the recording to FILE (required)",
      .completion = VALUE_FILE},
     {0, "partial", OPTION_FLAG, AT(partial), NULL,
-     "take the part that is there when the recording is not complete"},
+     "accept an incomplete recording: fetch the part that exists"},
     UPLOADING_HEADER(FROM_AT, NULL),
     UPLOADING_CA(FROM_AT, NULL),
     UPLOADING_S3(FROM_AT, NULL),
@@ -38,7 +38,7 @@ static const struct option_spec specs[] = {
     {0, "retry", OPTION_COUNT, AT(retries), "N", "try N times more when it fails (default 3)", 0,
      100},
     {0, "timeout", OPTION_DURATION, AT(timeout_ns), "DURATION",
-     "give up a try when next to nothing moves for so long (default 1m)", SECOND_NS,
+     "give up a try when almost no data moves for DURATION (default 1m)", SECOND_NS,
      86400 * SECOND_NS},
     {0, "json", OPTION_FLAG, AT(json), NULL, "print one JSON document instead of text"},
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong"},
@@ -49,7 +49,8 @@ static void print_pulled(const struct command *self, const struct pull_cli *cli,
                          const struct segments_result *r, bool whole, uint64_t took_ns)
 {
     if (!whole)
-        command_warn(self, "%s is the beginning of a recording, not all of it", cli->output);
+        command_warn(self, "%s is truncated: the store has only the first part of the recording",
+                     cli->output);
     if (cli->json) {
         struct json_object *o = document_new();
         json_object_object_add(o, "url", json_object_new_string(url));
@@ -104,7 +105,7 @@ static int run_pull(const struct command *self, const void *options, char **oper
     struct error err = {0};
     (void)operand_count;
     if (!cli.output)
-        return command_usage(self, "where to? -o FILE is needed");
+        return command_usage(self, "no output given; use -o FILE");
     cli.from.url = operands[0];
     int status = output_must_be_regular(cli.output, "a recording", &err);
     if (status)

@@ -61,14 +61,15 @@ static int remove_file(int fd, const char *path, uint64_t bytes, struct error *e
     struct trust_identity id;
     struct stat st;
     if (fstat(fd, &st) || (uint64_t)st.st_size != bytes)
-        return error_set(err, ERROR_UNSUPPORTED, "%s changed while it was sent: it stays", path);
+        return error_set(err, ERROR_UNSUPPORTED, "%s changed while it was sent; it is not removed",
+                         path);
     if (trust_place_of(&place, path, fd, err))
         return -1;
     const int status = trust_identify(fd, &id) ? trust_remove(place.dir, place.name, &id, err) : 1;
     trust_place_close(&place);
-    return status > 0
-               ? error_set(err, ERROR_UNSUPPORTED, "%s is another file by now: it stays", path)
-               : status;
+    return status > 0 ? error_set(err, ERROR_UNSUPPORTED,
+                                  "%s is another file by now; it is not removed", path)
+                      : status;
 }
 
 static void print_pushed_segments(const struct push_segments *how, const char *path,
@@ -94,7 +95,7 @@ static void print_pushed_segments(const struct push_segments *how, const char *p
                     SIZE(r->bytes), (unsigned long long)r->segments, r->segments == 1 ? "" : "s",
                     r->looked ? "at" : "sent to", url, SIZE(r->sent_bytes), TIME(took_ns));
         if (how->removed)
-            text_printf(stdout, "%s is removed here\n", path);
+            text_printf(stdout, "removed %s\n", path);
     }
 }
 
@@ -183,7 +184,7 @@ static int push_open(const char *path, struct error *err)
     return error_set(err, ERROR_USAGE,
                      !stat(path, &st) && S_ISDIR(st.st_mode)
                          ? "%s is a directory; push sends one file"
-                         : "%s is no file; '-' reads standard input",
+                         : "%s is not a file; '-' reads standard input",
                      path);
 }
 
@@ -200,29 +201,29 @@ struct push_cli {
 
 static const struct option_spec specs[] = {
     {0, "to", OPTION_TEXT, AT(s.to.url), "URL",
-     "send it there (needed); a URL that ends in / gets the file's name"},
-    {0, "method", OPTION_CHOICE, AT(method), "put|post", "ask like this (default put)"},
+     "the destination (required); the file's name is added to a URL that ends in /"},
+    {0, "method", OPTION_CHOICE, AT(method), "put|post", "the method of the request (default put)"},
     {0, "header", OPTION_TEXTS, AT(s.to.header), "HEADER",
-     "send this header, 'NAME: VALUE', too; @FILE takes a header from each line of FILE; may be "
+     "also send this header, 'NAME: VALUE'; @FILE takes a header from each line of FILE; may be "
      "repeated"},
     {0, "ca", OPTION_TEXT, AT(s.to.ca), "FILE",
      "trust the certificates in FILE (default: the system's)", .completion = VALUE_FILE},
     {0, "retry", OPTION_COUNT, AT(s.retries), "N", "try N times more when it fails (default 3)", 0,
      100},
     {0, "timeout", OPTION_DURATION, AT(s.timeout_ns), "DURATION",
-     "give up when next to nothing moves for so long, or the answer is not whole so long after "
-     "the file was sent (default 1m)",
+     "give up when almost no data moves for DURATION, or when the answer is incomplete DURATION "
+     "after the file was sent (default 1m)",
      SECOND_NS, 86400 * SECOND_NS},
     {0, "segments", OPTION_FLAG, AT(segments), NULL,
      "send a recording in pieces below the URL, with checksums; a second try sends the missing "
      "ones"},
     {0, "segment-size", OPTION_SIZE, AT(s.segment_bytes), "SIZE",
-     "so much in each piece (default 16M)", SEGMENT_BYTES_LEAST, SEGMENT_BYTES_MOST,
+     "the size of a segment (default 16M)", SEGMENT_BYTES_LEAST, SEGMENT_BYTES_MOST,
      .with = "segments"},
-    {0, "replace", OPTION_FLAG, AT(s.replace), NULL, "in place of another recording that is there",
+    {0, "replace", OPTION_FLAG, AT(s.replace), NULL, "replace another recording at the URL",
      .with = "segments"},
     {0, "remove", OPTION_FLAG, AT(s.removed), NULL,
-     "remove FILE once all of it is known to be there", .with = "segments"},
+     "remove FILE once the store is known to have all of it", .with = "segments"},
     UPLOADING_S3(TO_AT, "segments"),
     UPLOADING_REGION(TO_AT),
     {0, "json", OPTION_FLAG, AT(s.json), NULL, "print one JSON document instead of text"},
@@ -236,8 +237,8 @@ static void warn_of_raw(const struct command *self, int fd, const char *path)
     char magic[4];
     if (pread(fd, magic, 4, 0) == 4 && !memcmp(magic, "MLC1", 4))
         command_warn(self,
-                     "%s is not sealed: it is still being written, or it was not read since; "
-                     "what it holds now is sent",
+                     "%s is not sealed: it is still being written, or was not read since; its "
+                     "present content is sent",
                      path);
 }
 
@@ -283,7 +284,7 @@ static void print_pushed(const struct push_cli *cli, const char *path, const str
                     strcmp(path, "-") ? path : "standard input", SIZE(r->bytes), r->url,
                     TIME(r->duration_ns), r->status);
         if (*r->location)
-            text_printf(stdout, "it is there as %s\n", r->location);
+            text_printf(stdout, "stored as %s\n", r->location);
     }
 }
 
@@ -326,7 +327,7 @@ static int send_segments(const struct command *self, const struct push_cli *cli,
 {
     struct error err;
     if (cli->method == 1 || !strcmp(path, "-"))
-        return command_usage(self, "--segments is for a file, and put");
+        return command_usage(self, "--segments needs a file, and the method put");
     const int fd = push_open(path, &err);
     if (fd < 0)
         return command_fail(self, &err);
@@ -343,7 +344,7 @@ static int run_push(const struct command *self, const void *options, char **oper
     struct error err;
     (void)operand_count;
     if (!cli->s.to.url)
-        return command_usage(self, "where to? --to URL is needed");
+        return command_usage(self, "no destination given; use --to URL");
     if (cli->segments)
         return send_segments(self, cli, operands[0]);
     const int status =

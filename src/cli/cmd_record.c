@@ -122,7 +122,7 @@ static int record_attached(const struct command *self, const struct record_cli *
                            int operand_count)
 {
     if (operand_count)
-        return command_usage(self, "say one of -p PID and a PROGRAM");
+        return command_usage(self, "-p PID and a PROGRAM exclude each other");
     struct kept kept = {0};
     struct error err = {0};
     if (o->last && flight_parse(&kept.last, o->last, &err))
@@ -130,13 +130,12 @@ static int record_attached(const struct command *self, const struct record_cli *
     if (o->when && pressure_parse(&kept.when, o->when, &err))
         return command_usage(self, "--dump-when: %s", err.text);
     if ((o->last || o->when) && o->how == HOW_PROBE)
-        return command_usage(self,
-                             "--%s is not for --how probe: the library in the process keeps "
-                             "the calls",
-                             o->last ? "last" : "dump-when");
+        return command_usage(
+            self, "--%s does not work with --how probe: it needs the library in the process",
+            o->last ? "last" : "dump-when");
     if (o->heap && o->how == HOW_PROBE)
-        return command_usage(self, "--snapshot-heap is not for --how probe: use 'mallow heap -o "
-                                   "FILE PID'");
+        return command_usage(
+            self, "--snapshot-heap does not work with --how probe; use 'mallow heap -o FILE PID'");
     if (kill((pid_t)o->pid, 0) && errno == ESRCH) {
         command_warn(self, "there is no process %llu", (unsigned long long)o->pid);
         return EXIT_FAILED;
@@ -148,7 +147,7 @@ static int record_attached(const struct command *self, const struct record_cli *
         (o->upload.to.url && o->how == HOW_PROBE)) {
         record_upload_release(&up);
         return err.kind ? command_fail(self, &err)
-                        : command_usage(self, "--to is not for --how probe: 'mallow push "
+                        : command_usage(self, "--to does not work with --how probe; 'mallow push "
                                               "--segments' sends the file afterwards");
     }
     if (o->how != HOW_PROBE) {
@@ -159,7 +158,7 @@ static int record_attached(const struct command *self, const struct record_cli *
         if (o->how == HOW_INJECT || o->upload.to.url || o->last || o->when || o->heap)
             return command_fail(self, &err);
         if (!o->quiet)
-            command_warn(self, "%s; so it is recorded from the kernel's side", err.text);
+            command_warn(self, "%s; recording it from the kernel's side instead", err.text);
     }
     return run_probe(self, o, &speaker);
 }
@@ -183,7 +182,7 @@ static const struct option_spec specs[] = {
      "sample the resident size every DURATION (default 10ms, less often when idle)", 1000000,
      3600ull * 1000000000},
     {0, "keep-raw", OPTION_FLAG, AT(keep_raw), NULL,
-     "leave the file as it was written, larger; the first reader seals it"},
+     "do not seal the file: it stays larger, and the first reader seals it"},
     {0, "force", OPTION_FLAG, AT(force), NULL, "run PROGRAM even when it cannot be recorded",
      .not_with = "p"},
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong"},
@@ -191,22 +190,21 @@ static const struct option_spec specs[] = {
      "record a process that runs already, with its children; see --how", 1, INT32_MAX,
      .completion = VALUE_PID},
     {0, "how", OPTION_CHOICE, AT(how), "auto|inject|probe",
-     "how to get at the calls: the library is put into the process (inject); probes of the "
-     "kernel, "
-     "which also record a static or setuid program and need the rights of 'mallow probe' (probe); "
-     "the first of them that works (auto, the default)",
+     "how -p sees the calls: inject puts the library into the process; probe uses probes of the "
+     "kernel, which also record a static or setuid program and need the rights of 'mallow probe'; "
+     "auto is the first of them that works (default auto)",
      .with = "p"},
     {'d', "duration", OPTION_DURATION, AT(duration_ns), "DURATION",
      "end after DURATION (default: when the process ends, or at Ctrl-C)", 1000000,
      31ull * 86400 * 1000000000, .with = "p"},
     {0, "last", OPTION_TEXT, AT(last), "DURATION|SIZE",
      "a flight recorder: keep the calls of the last DURATION (5m), or as many as fit SIZE (2G, or "
-     "5m,2G); of before, the live blocks with their stacks, and sums"},
+     "5m,2G); of earlier calls, keep the live blocks with their stacks, and sums"},
     {0, "dump-when", OPTION_TEXT, AT(when), "EXPR",
      "write the recording so far beside FILE (FILE.1.mlw) when rss>SIZE, rss>P% of the control "
      "group's limit, or psi>P%; several with commas"},
     {0, "snapshot-heap", OPTION_FLAG, AT(heap), NULL,
-     "save the heaps, too, whenever they have grown by a quarter: FILE.mlh, of children "
+     "also save the heaps whenever they have grown by a quarter: FILE.mlh, of children "
      "FILE.PID.mlh, for 'mallow heap'"},
     {0, "with", OPTION_TEXT, AT(with), "KINDS",
      "the kernel's events beside the calls, with commas: arenas, faults, swapin, reclaim, rss; "
@@ -216,10 +214,9 @@ static const struct option_spec specs[] = {
      "send the recording there while it is written, in segments; 'mallow pull' puts it together",
      .not_with = "last"},
     {0, "remove", OPTION_FLAG, AT(upload.removed), NULL,
-     "keep no file here once all of it is known to be there", .with = "to"},
+     "remove the local file once the store is known to have all of it", .with = "to"},
     {0, "segment-size", OPTION_SIZE, AT(upload.segment_bytes), "SIZE",
-     "so much in each segment (default 16M)", SEGMENT_BYTES_LEAST, SEGMENT_BYTES_MOST,
-     .with = "to"},
+     "the size of a segment (default 16M)", SEGMENT_BYTES_LEAST, SEGMENT_BYTES_MOST, .with = "to"},
     UPLOADING_HEADER(TO_AT, "to"),
     UPLOADING_CA(TO_AT, "to"),
     UPLOADING_S3(TO_AT, "to"),
@@ -286,7 +283,8 @@ static int run_record(const struct command *self, const void *options, char **op
     char library[PATH_MAX];
     static struct inspect found;
     if (o->output && !output_named(o->output))
-        return command_usage(self, "-o - is standard output, the program's own; give a file");
+        return command_usage(self,
+                             "-o - is standard output, which belongs to the program; use a file");
     if (o->pid)
         return record_attached(self, o, operand_count);
     int status = check_record_options(self, o, operand_count, &f);

@@ -36,12 +36,11 @@ static const struct option_spec specs[] = {
      "write a page for a browser to OUT: one file that needs nothing else",
      .completion = VALUE_FILE, .not_with = "json|at"},
     {0, "source-text", OPTION_FLAG, AT(source_text), NULL,
-     "put the source lines around the call sites onto the page; needs --source-root, too",
+     "put the source lines around the call sites onto the page; needs --source-root",
      .with = "html"},
     {0, "heap", OPTION_FLAG, AT(heap), NULL,
-     "where the free memory of the heap lies, too, and whose blocks keep it; reads "
-     "the "
-     "recording twice (the text and the page always say it)",
+     "also show where the free memory of the heap lies and whose blocks keep it; reads the "
+     "recording twice (the text and the page always do)",
      .with = "json"},
     {0, "plots", OPTION_CHOICE, AT(plots), "auto|always|never",
      "time as a plot of several lines: on a terminal with UTF-8 (auto, the default), always (in "
@@ -52,13 +51,13 @@ static const struct option_spec specs[] = {
      "show the N largest call sites, 0 for all (default 10; 20 with --by; 1000 in JSON)", 0,
      UINT32_MAX},
     {0, "frames", OPTION_CHOICE, AT(frames), "inline|table",
-     "each call site with its frames (inline, the default), or each frame once in a "
-     "table, which is shorter",
+     "write each call site with its frames (inline, the default), or each frame once in a table, "
+     "which is shorter",
      .with = "json"},
     {0, "depth", OPTION_COUNT, AT(depth), "N", "callers shown of each call site (default 8)", 1,
      100000},
     {0, "all-frames", OPTION_FLAG, AT(all_frames), NULL,
-     "wrappers like xmalloc and frames of a language's library are call sites like others"},
+     "let wrappers such as xmalloc and frames of a language's library be call sites"},
     {0, "min-lifetime", OPTION_DURATION, AT(min_lifetime_ns), "DURATION",
      "only blocks that lived at least this long; they count from that age on"},
     {0, "only-new", OPTION_FLAG, AT(only_new), NULL,

@@ -103,8 +103,8 @@ static int watch_left(const struct command *self, bool clear, bool json)
 
 static const struct option_spec specs[] = {
     {'p', "pid", OPTION_TEXTS, AT(pids), "PID",
-     "watch this running process, and its children; may be repeated. One that was started without "
-     "the library is attached to, and left as it was at the end",
+     "watch this running process, and its children; may be repeated. A process that was started "
+     "without the library is attached to, and restored at the end",
      .completion = VALUE_PID},
     {'a', "all", OPTION_FLAG, AT(all), NULL,
      "watch every process that carries the library: by its static probes (root), or of this user"},
@@ -126,7 +126,7 @@ static const struct option_spec specs[] = {
      "put back what a watch -p that was killed left in this process, and watch nothing", 1,
      INT_MAX},
     {0, "period", OPTION_SIZE, AT(period), "SIZE",
-     "sample one byte in SIZE in the mean (default 512K)", 1, 1ull << 40},
+     "sample one byte in SIZE on average (default 512K)", 1, 1ull << 40},
     {0, "every", OPTION_DURATION, AT(every_ns), "DURATION",
      "report old blocks every DURATION (default: after 1, 2 and 5 minutes, then every 10)",
      100000000, 1000 * 3600 * 1000000000ull},
@@ -144,7 +144,7 @@ static const struct option_spec specs[] = {
      "write the live blocks to files when memory gets short: rss>2G, rss>90% of the limit of the "
      "control group, psi>20%; several with commas"},
     {0, "dump-to", OPTION_TEXT, AT(dump_to), "DIR",
-     "where the dumps go (default: the working directory)", .completion = VALUE_DIRECTORY,
+     "the directory of the dumps (default: the working directory)", .completion = VALUE_DIRECTORY,
      .with = "dump-when"},
     {0, "known", OPTION_TEXT, AT(known), "FILE",
      "leave out stacks that FILE lists (suppressions of LeakSanitizer too); SIGUSR1 adds to it",
@@ -153,8 +153,7 @@ static const struct option_spec specs[] = {
      "put this share of the samples (0.1, 10%) against guard pages to catch memory errors; all "
      "without --period guards every block"},
     {0, "guard-side", OPTION_CHOICE, AT(guard_side), "right|left|both",
-     "the page that a guarded block stands against: behind it (default), before it, or either by "
-     "chance"},
+     "where the guard page of a block lies: behind it (default), before it, or at random"},
     {0, "on-error", OPTION_CHOICE, AT(on_error), "continue|die",
      "what the program does after a memory error was reported"},
     {0, "by", OPTION_CHOICE, AT(by), "bytes|growth|age|byte-seconds|allocated|other-thread",
@@ -210,11 +209,11 @@ static const struct option_spec specs[] = {
      "memory)",
      .completion = VALUE_DIRECTORY, .with = "push"},
     {0, "spool-size", OPTION_SIZE, AT(push.spool_bytes), "SIZE",
-     "keep at most SIZE of them; the oldest give way (default 64M)", 4u << 10, 1ull << 40,
+     "keep at most SIZE of profiles, and drop the oldest (default 64M)", 4u << 10, 1ull << 40,
      .with = "push"},
     {0, "plain", OPTION_FLAG, AT(plain), NULL, "reports one after the other on a terminal, too"},
     {0, "left", OPTION_CHOICE, AT(left), "list|clear",
-     "say what processes that died left in /dev/shm, or remove it, and watch nothing"},
+     "list or remove the memory that dead processes left in /dev/shm, and watch nothing"},
     {0, "force", OPTION_FLAG, AT(force), NULL, "run PROGRAM even when it cannot be watched"},
     {'q', "quiet", OPTION_FLAG, AT(quiet), NULL,
      "say nothing but reports, unless something is wrong"},
@@ -267,7 +266,7 @@ static int clean_up(const struct command *self, const struct watch_cli *o, int o
 {
     const char *name = o->left >= 0 ? "left" : "detach";
     if (o->pids.count || o->all || operand_count)
-        return command_usage(self, "--%s watches nothing: without -p, -a and PROGRAM", name);
+        return command_usage(self, "--%s watches nothing; use it without -p, -a and PROGRAM", name);
     return o->left >= 0 ? watch_left(self, o->left == 1, o->json)
                         : detach(self, (pid_t)o->detach, o->quiet);
 }
@@ -279,7 +278,7 @@ static int check_watch_options(struct watch_config *config, struct watching *w,
     const struct watch_cli *o = &config->now;
     const struct command *self = w->command;
     if ((o->pids.count != 0) + (operand_count != 0) + o->all > 1)
-        return command_usage(self, "one of -p PID, -a and a PROGRAM, not more");
+        return command_usage(self, "-p PID, -a and a PROGRAM exclude each other");
     if (!o->pids.count && !operand_count && !o->all)
         return command_usage(self, "nothing to watch; 'mallow watch -p PID', 'mallow watch -a', or "
                                    "'mallow watch [OPTIONS] [--] PROGRAM [ARGS...]'");

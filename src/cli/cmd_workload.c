@@ -25,19 +25,18 @@ struct workload_cli {
 #define AT(field) offsetof(struct workload_cli, field)
 
 static const struct option_spec specs[] = {
-    {'o', "output", OPTION_TEXT, AT(output), "FILE", "write the workload to FILE (needed)",
+    {'o', "output", OPTION_TEXT, AT(output), "FILE", "write the workload to FILE (required)",
      .completion = VALUE_FILE},
     {0, "format", OPTION_CHOICE, AT(format), "auto|mwl|wl|mtrace",
      "what to write: mallow's own, or dj/malloc's workload or raw trace (default auto: by the end "
      "of "
      "the output's name, .wl or .mtrace, else mwl)"},
     {'p', "pid", OPTION_COUNT, AT(pid), "PID",
-     "take process PID (needed when the recording has several that allocated)", 1, INT32_MAX},
+     "use process PID (required if several processes of the recording allocated)", 1, INT32_MAX},
     {0, "unknown", OPTION_CHOICE, AT(unknown), "drop|synthesise",
-     "leave out frees of blocks that the recording did not see begin, or make each of them a block "
-     "first (default drop)"},
-    {0, "lossy", OPTION_FLAG, AT(lossy), NULL,
-     "take a recording that lost calls; it is refused otherwise"},
+     "frees of blocks whose allocation was not recorded: drop them, or synthesise a block for each "
+     "(default drop)"},
+    {0, "lossy", OPTION_FLAG, AT(lossy), NULL, "accept a recording that lost calls"},
     {0, "threads", OPTION_COUNT, AT(threads), "N",
      "read with N threads at most (default: as many as there are processors); the result is the "
      "same",
@@ -67,19 +66,19 @@ static int convert_foreign(const struct command *self, const struct workload_cli
     struct djmalloc_result result;
     if (o->pid)
         return command_usage(
-            self, "%s is a trace of dj/malloc, of one process; --pid has no meaning", path);
+            self, "%s is a trace of dj/malloc, which holds one process; --pid does not apply",
+            path);
     if (djmalloc_convert(path, kind, target, &written, &result, &err))
         return command_fail(self, &err);
     if (written.facts[WORKLOAD_FACT_UNKNOWN_FREES])
-        command_warn(self, "%s frees were of blocks that it did not see begin: left out",
+        command_warn(self, "%s frees of blocks whose allocation was not recorded were left out",
                      COUNT(written.facts[WORKLOAD_FACT_UNKNOWN_FREES]));
     if (result.reordered && !o->quiet)
-        command_warn(self, "%s records stood before what had to come first, and were put in order",
-                     COUNT(result.reordered));
+        command_warn(self, "%s records were out of order and were sorted", COUNT(result.reordered));
     if (result.forced)
         command_warn(self,
-                     "%s addresses were given out again without a free in between; the free "
-                     "was put in, uncounted",
+                     "%s addresses were allocated again without a free in between; a free that "
+                     "does not count was inserted",
                      COUNT(result.forced));
     if (!o->quiet)
         report_workload(&written, o->output);
@@ -113,7 +112,7 @@ static int write_foreign(const struct command *self, const struct workload_cli *
         return command_fail(self, &err);
     if (changed)
         command_warn(self,
-                     "%s operations have no word in that format and became their nearest "
+                     "that format cannot express %s operations, which became the nearest ones "
                      "(aligned_alloc, and in a workload posix_memalign, valloc and pvalloc, "
                      "memalign; reallocarray realloc, sized frees free)",
                      COUNT(changed));
@@ -162,7 +161,7 @@ static int make_workload(const struct command *self, const struct workload_cli *
     enum djmalloc_kind target = target_kind(o), source = djmalloc_kind(path);
     const bool packed = ends_with(o->output, ".zst");
     if (packed && target != DJMALLOC_NEITHER)
-        return command_usage(self, "only workloads of mallow's own are packed");
+        return command_usage(self, "only mallow's own workloads can be packed");
     if (workload_is(path)) {
         if (packed)
             return write_packed(self, o, path);
@@ -193,14 +192,15 @@ static int run_workload(const struct command *self, const void *options, char **
 {
     const struct workload_cli *o = options;
     if (!o->output)
-        return command_usage(self, "say where the workload goes: -o OUT.mwl");
+        return command_usage(self, "no output given; use -o OUT.mwl");
     for (int i = 0; i < operand_count; i++) {
         if (output_is(o->output, operands[i]))
             return command_usage(self, "the workload would overwrite %s, which it is made from",
                                  operands[i]);
         if (operand_count > 1 && djmalloc_kind(operands[i]) != DJMALLOC_TRACE)
             return command_usage(
-                self, "%s is no raw trace of dj/malloc; several files must be such", operands[i]);
+                self, "%s is not a raw trace of dj/malloc; only such traces can be combined",
+                operands[i]);
     }
     struct error err;
     if (output_must_be_regular(o->output, "a workload", &err))

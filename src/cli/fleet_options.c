@@ -53,10 +53,9 @@ static int read_time(const struct command *self, const char *option, const char 
 {
     if (!text || fleet_parse_time(text, time_ns))
         return 0;
-    return command_usage(self,
-                         "%s: '%s' is no time like 2026-11-22, 2026-11-22T20:15, @1795378500 or "
-                         "24h",
-                         option, text);
+    return command_usage(
+        self, "%s: '%s' is not a time such as 2026-11-22, 2026-11-22T20:15, @1795378500 or 24h",
+        option, text);
 }
 
 int fleet_read_selection(const struct command *self, const struct fleet_cli *cli,
@@ -65,10 +64,10 @@ int fleet_read_selection(const struct command *self, const struct fleet_cli *cli
     *of = cli->facts;
     for (const struct fleet_fact *f = fleet_facts; f < fleet_facts + FLEET_FACTS; f++)
         if (fleet_fact_of(of, f) && !fleet_fact_is_good(f, fleet_fact_of(of, f)))
-            return command_usage(self, "--%s: '%s' are no hexadecimal digits", f->name,
+            return command_usage(self, "--%s: '%s' is not hexadecimal", f->name,
                                  fleet_fact_of(of, f));
     if (cli->labels.count > FLEET_LABELS)
-        return command_usage(self, "--label: at most %u of them", FLEET_LABELS);
+        return command_usage(self, "more than %u labels", FLEET_LABELS);
     for (; of->label_count < cli->labels.count; of->label_count++)
         if (!fleet_parse_label(cli->labels.items[of->label_count], &of->labels[of->label_count]))
             return command_usage(self, "--label: '%s' is not KEY=VALUE",
@@ -113,9 +112,8 @@ int fleet_read_question(const struct command *self, const struct fleet_cli *cli,
                                  .slice_ns = cli->slice_ns};
     static const char *const kinds[] = {"old", "all", "high-water", "frees", "final"};
     if (cli->growth + cli->leaks + cli->distribution + cli->timeline + (cli->watched != NULL) > 1)
-        return command_usage(self,
-                             "--growth, --leaks, --distribution, --timeline and --watched are "
-                             "questions of their own");
+        return command_usage(
+            self, "--growth, --leaks, --distribution, --timeline and --watched exclude each other");
     for (size_t i = 0; cli->watched && i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(cli->watched, kinds[i]))
             q->kind = kinds[i];
@@ -123,31 +121,33 @@ int fleet_read_question(const struct command *self, const struct fleet_cli *cli,
         return command_usage(self, "--watched: '%s' is not old, all, high-water, frees or final",
                              cli->watched);
     if (cli->watched && cli->by)
-        return command_usage(self, "--watched goes by estimated bytes, without --by");
+        return command_usage(self, "--watched orders by estimated bytes; use it without --by");
     for (const struct fleet_fact *f = fleet_facts; f < fleet_facts + FLEET_FACTS; f++)
         if (cli->watched && !(f->bits & FLEET_FACT_WATCHED) && fleet_fact_of(&cli->facts, f))
-            return command_usage(self, "--watched goes without --%s, which reports do not have",
-                                 f->name);
+            return command_usage(
+                self, "use --watched without --%s, which watch reports do not have", f->name);
     if (cli->call_sites && ((!cli->json && !cli->sql) || cli->growth || cli->timeline))
-        return command_usage(self, "--call-sites goes with --json and --sql of report, --leaks, "
-                                   "--distribution and --watched");
+        return command_usage(
+            self,
+            "--call-sites needs --json or --sql, and report, --leaks, --distribution or --watched");
     if (cli->baseline && !cli->growth)
-        return command_usage(self, "--baseline goes with --growth");
+        return command_usage(self, "--baseline needs --growth");
     if (cli->group_by && !cli->distribution && !cli->html)
-        return command_usage(self, "--group-by goes with --distribution and --html");
+        return command_usage(self, "--group-by needs --distribution or --html");
     if (cli->html && (cli->json || cli->sql))
-        return command_usage(self, "--html, --json and --sql are different answers; choose one");
+        return command_usage(self, "--html, --json and --sql exclude each other");
     if (cli->html && (cli->leaks || cli->distribution || cli->watched || cli->timeline))
-        return command_usage(self, "--html shows report, report --growth and diff; --leaks, "
-                                   "--distribution, --timeline and --watched have --json");
+        return command_usage(self, "--html works with report, report --growth and diff; use --json "
+                                   "with --leaks, --distribution, --timeline and --watched");
     if (cli->html && cli->by == FLEET_BYTE_SECONDS)
-        return command_usage(self, "--html does not show byte-seconds; --json does");
+        return command_usage(self, "--html does not show byte-seconds; use --json");
     if (cli->slice_ns && !cli->timeline)
-        return command_usage(self, "--slice goes with --timeline");
+        return command_usage(self, "--slice needs --timeline");
     if (cli->timeline && cli->by)
-        return command_usage(self, "--timeline has its own figures; leave --by out");
+        return command_usage(self, "--timeline and --by exclude each other");
     if (cli->leaks && cli->by && cli->by != BY_END)
-        return command_usage(self, "--leaks goes by the bytes live at the end; leave --by out");
+        return command_usage(self,
+                             "--leaks orders by the bytes live at the end; use it without --by");
     if (cli->group_by && !fleet_parse_group(cli->group_by, &q->group))
         return command_usage(
             self, "--group-by: '%s' is not " FLEET_FACTS_WITH_COMMAS "or label.KEY", cli->group_by);

@@ -22,7 +22,7 @@ enum gate_annotate { GATE_PLAIN, GATE_GITHUB };
      OPTION_CHOICE,                                                                                \
      offsetof(type, field.annotate),                                                               \
      "none|github",                                                                                \
-     "say what failed as annotations of a CI service, too, on standard error",                     \
+     "also print failures as annotations of a CI service, on standard error",                      \
      .with = "fail-above"},                                                                        \
     {                                                                                              \
         0, "junit", OPTION_TEXT, offsetof(type, field.junit), "OUT",                               \

@@ -46,8 +46,8 @@ int gate_parse(struct gate_limits *l, const char *text, bool shares, enum gate_f
         const size_t n = strcspn(p, ",");
         if (!parse_one(l, p, n, shares, unnamed))
             return error_set(err, ERROR_USAGE,
-                             "--fail-above: '%.*s' is no limit like peak=10M%s; the figures are "
-                             "%s, each at most once",
+                             "--fail-above: '%.*s' is not a limit such as peak=10M%s; the figures "
+                             "are %s, each at most once",
                              (int)n, p, shares ? " or end=5%" : "", GATE_NAMES);
     }
     return 0;

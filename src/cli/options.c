@@ -204,7 +204,7 @@ static int store(const struct command *c, const struct option_spec *o, const cha
     case OPTION_CHOICE:
         index = choice_index(o->value, text);
         if (index < 0)
-            return command_usage(c, "%s: '%s' is none of %s", spelling(o), text, o->value);
+            return command_usage(c, "%s: '%s' is not one of %s", spelling(o), text, o->value);
         *(int *)field = index;
         return 0;
     case OPTION_SIZE_RANGE:
@@ -232,7 +232,7 @@ static int set_known(const struct command *c, const struct option_spec *o, const
                      void *into)
 {
     if (!*value)
-        return command_usage(c, "%s: there is no value", spelling(o));
+        return command_usage(c, "%s: the value is missing", spelling(o));
     if (o->kind != OPTION_FLAG)
         return store(c, o, value, into);
     if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
@@ -249,10 +249,10 @@ int options_set(const struct command *c, const char *place, const char *name, co
         o++;
     const size_t index = (size_t)(o - c->options);
     if (is_end(o) || index >= OPTIONS_MOST)
-        return command_usage(c, "%s: there is no key '%s'; keys are the long names of options",
-                             place, name);
+        return command_usage(c, "%s: unknown key '%s'; keys are the long names of options", place,
+                             name);
     if (taken[index] && o->kind != OPTION_TEXTS)
-        return command_usage(c, "%s: '%s' stands above already", place, name);
+        return command_usage(c, "%s: '%s' is set twice", place, name);
     taken[index] = true;
     elsewhere = place;
     const int status = set_known(c, o, value, into);

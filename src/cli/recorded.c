@@ -84,9 +84,7 @@ static void report_limits(const struct command *self, const struct workload_writ
                      COUNT(w->facts[WORKLOAD_FACT_LOST_CALLS]),
                      plural(w->facts[WORKLOAD_FACT_LOST_CALLS], "call is", "calls are"));
     if (!image->complete)
-        command_warn(self,
-                     "process %u did not end by itself; the workload ends where the "
-                     "recording does",
+        command_warn(self, "process %u did not end by itself; the workload ends with the recording",
                      image->pid);
 }
 

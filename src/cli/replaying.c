@@ -27,8 +27,8 @@ int replaying_request(const struct command *self, const struct replaying *o,
         request->pace = strtod(o->pace, &end);
         if (*end || end == o->pace || !(request->pace >= 1e-6 && request->pace <= 1e6))
             return command_usage(self,
-                                 "'%s' is no pace; asap, recorded, or a number of times as "
-                                 "fast as recorded",
+                                 "'%s' is not a pace; use asap, recorded, or a factor such as 2 "
+                                 "(twice as fast as recorded)",
                                  o->pace);
     }
     struct error err;

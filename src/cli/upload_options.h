@@ -11,7 +11,7 @@
 #define UPLOADING_HEADER(at, needed)                                                               \
     {                                                                                              \
         0, "header", OPTION_TEXTS, at(header), "HEADER",                                           \
-            "send this header, 'NAME: VALUE', too; @FILE takes a header from each line of "        \
+            "also send this header, 'NAME: VALUE'; @FILE takes a header from each line of "        \
             "FILE; may be repeated"                                                                \
     }
 #define UPLOADING_CA(at, needed)                                                                   \

@@ -80,7 +80,7 @@ struct view_options {
      OPTION_TEXTS,                                                                                 \
      offsetof(type, field.debug_paths),                                                            \
      "DIR",                                                                                        \
-     "look for separate debug information here, too; may be repeated",                             \
+     "also look for separate debug information here; may be repeated",                             \
      .completion = VALUE_DIRECTORY},                                                               \
         {0,                                                                                        \
          "sysroot",                                                                                \
@@ -101,10 +101,10 @@ struct view_options {
 #define VIEW_LOOK_SPECS(type, field)                                                               \
     {0,           "full-names",                                                                    \
      OPTION_FLAG, offsetof(type, field.look.full_names),                                           \
-     NULL,        "names of C++ with parameters, return types, all arguments of templates"},       \
+     NULL,        "print names of C++ with parameters, return types and all template arguments"},  \
         {0,           "start-frames",                                                              \
          OPTION_FLAG, offsetof(type, field.look.start_frames),                                     \
-         NULL,        "show libc's frames that call main and the functions of threads, too"},      \
+         NULL,        "also show libc's frames that call main and the functions of threads"},      \
     {                                                                                              \
         0, "source-root", OPTION_TEXT, offsetof(type, field.look.source_root), "DIR",              \
             "show source files relative to DIR (default: the directory that the "                  \

@@ -34,7 +34,7 @@ static char *read_text(const struct command *self, const char *path)
     if (fd >= 0)
         close(fd);
     if (text && strlen(text) != bytes) {
-        error_set(&err, ERROR_FORMAT, "%s has a byte of value 0 and is no text", path);
+        error_set(&err, ERROR_FORMAT, "%s contains a NUL byte; it must be text", path);
         free(text);
         text = NULL;
     }
@@ -63,7 +63,7 @@ static int take_line(const struct command *self, const char *place, char *line, 
         return 0;
     char *equals = strchr(key, '=');
     if (!equals)
-        return command_usage(self, "%s: '%s' is no 'key = value'", place, key);
+        return command_usage(self, "%s: '%s' is not 'key = value'", place, key);
     *equals = 0;
     const char *value = trim_blanks(equals + 1);
     key = trim_blanks(key);
@@ -141,10 +141,8 @@ static int put_settings(struct watch_config *c, struct watch_options *options)
 {
     const struct watch_cli *o = &c->now;
     if (o->guard && !segment_parse_share(o->guard, &c->guard))
-        return command_usage(c->command,
-                             "--guard: '%s' is none of off, all, or a share such as 0.1 or "
-                             "10%%",
-                             o->guard);
+        return command_usage(
+            c->command, "--guard: '%s' is not off, all, or a share such as 0.1 or 10%%", o->guard);
     /* To guard all blocks means all blocks, not all of the few that are sampled. */
     c->period = o->period || !o->guard || strcmp(o->guard, "all") != 0 ? o->period : 1;
     c->on_error = (uint32_t)o->on_error;

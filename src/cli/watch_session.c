@@ -348,11 +348,11 @@ int watch_session(struct watching *w, struct watch_options *options)
                                                                        : result.exit_status;
     }
     if (!result.processes)
-        command_warn(w->command, o->all
-                                     ? "no process that carries libmallow-watch.so was heard of: "
-                                       "there is nothing to report"
-                                     : "no process loaded libmallow-watch.so: there is nothing to "
-                                       "report");
+        command_warn(w->command,
+                     o->all
+                         ? "no process with libmallow-watch.so was seen: there is nothing to report"
+                         : "no process loaded libmallow-watch.so: there is nothing to "
+                           "report");
     if (result.left_running && program)
         command_warn(w->command, "%u %s still running; 'mallow watch -p PID' goes on with one",
                      result.left_running,

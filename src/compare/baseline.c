@@ -45,14 +45,15 @@ static int baseline_path(const char *name, struct buffer *b, struct error *err)
         return 0;
     }
     if (!*name || *name == '.')
-        return error_set(err, ERROR_USAGE, "'%s' is no name for a baseline", name);
+        return error_set(err, ERROR_USAGE, "'%s' is not a valid name of a baseline", name);
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     if (data && *data)
         buffer_append_text(b, data);
     else if (home && *home)
         buffer_printf(b, "%s/.local/share", home);
     else
-        return error_set(err, ERROR_USAGE, "no HOME to keep baselines in; give a path");
+        return error_set(err, ERROR_USAGE,
+                         "HOME is not set, so baselines have no place; give a path");
     buffer_printf(b, "/mallow/baselines/%s.json", name);
     return 0;
 }
@@ -79,7 +80,7 @@ json_object *baseline_load(const char *name, struct error *err)
             error_set(err, ERROR_USAGE, "there is no baseline '%s' (%s); --save makes one", name,
                       buffer_text(&path));
         else if (!document)
-            error_set(err, ERROR_USAGE, "%s is no baseline, which --save makes",
+            error_set(err, ERROR_USAGE, "%s is not a baseline; --save makes one",
                       buffer_text(&path));
     }
     buffer_release(&path);

@@ -15,7 +15,7 @@ int shard_parse(const char *text, struct shard *s, struct error *err)
         count = strtoul(end + 1, &last, 10);
     if (*text < '1' || *text > '9' || !last || last == end + 1 || *last || end[1] == '-' ||
         number > count || count > SHARDS_MAX)
-        return error_set(err, ERROR_USAGE, "'%s' is no shard, like 2/8 (at most /%d)", text,
+        return error_set(err, ERROR_USAGE, "'%s' is not a shard such as 2/8 (at most /%d)", text,
                          SHARDS_MAX);
     *s = (struct shard){(unsigned)number, (unsigned)count};
     return 0;
@@ -102,7 +102,7 @@ static int take_runs(struct shards_merged *m, json_object *one, struct compariso
     if (!left)
         return -1;
     if (!n || n % left || n / left > COMPARISON_ROUNDS)
-        return error_set(err, ERROR_USAGE, "its rounds are not whole");
+        return error_set(err, ERROR_USAGE, "its rounds are incomplete");
     c->candidates = m->candidates;
     c->count = m->count;
     c->runs = calloc(n / left * m->count, sizeof(json_object *));
@@ -138,7 +138,7 @@ static int take_workload(struct shards_merged *m, json_object *one, struct error
     while (at < corpus->count && strcmp(corpus->entry[at].name, name) < 0)
         at++;
     if (at < corpus->count && !strcmp(corpus->entry[at].name, name))
-        return error_set(err, ERROR_USAGE, "workload '%s' is there twice", name);
+        return error_set(err, ERROR_USAGE, "workload '%s' occurs twice", name);
     if (take_candidates(m, array_of(one, "candidates"), err))
         return -1;
     memmove(&corpus->entry[at + 1], &corpus->entry[at],
@@ -159,12 +159,14 @@ static int take_shard(json_object *document, bool *seen, unsigned *of, struct er
     struct shard s;
     const char *text = shard_text(document, "shard");
     if (!*text || shard_parse(text, &s, err))
-        return error_set(err, ERROR_USAGE, "it is no result of 'compare --corpus --shard --json'");
+        return error_set(err, ERROR_USAGE,
+                         "it is not a result of 'compare --corpus --shard --json'");
     if (*of && s.count != *of)
-        return error_set(err, ERROR_USAGE, "it is a shard of %u, others of %u", s.count, *of);
+        return error_set(err, ERROR_USAGE, "it is one of %u shards, the others are of %u", s.count,
+                         *of);
     *of = s.count;
     if (seen[s.number])
-        return error_set(err, ERROR_USAGE, "shard %u of %u is there twice", s.number, s.count);
+        return error_set(err, ERROR_USAGE, "shard %u of %u occurs twice", s.number, s.count);
     seen[s.number] = true;
     return 0;
 }

@@ -102,8 +102,7 @@ void binary_release(struct binary *b) { buffer_release(&b->bytes); }
 int binary_end(struct clickhouse *c, const struct binary *b, struct error *err)
 {
     return b->bad ? error_set(err, ERROR_FORMAT,
-                              "the answer of %.300s was cut, or answers another "
-                              "question",
+                              "the answer of %.300s is truncated, or does not match the query",
                               c->base.where)
                   : 0;
 }

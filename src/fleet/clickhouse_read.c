@@ -365,7 +365,7 @@ int clickhouse_frames(struct fleet_store *s, uint64_t site, bool call_sites, uin
         const struct known_frame *f = known(c, site);
         if (depth == STORE_DEEPEST || !f)
             return error_set(err, ERROR_FORMAT,
-                             "%.300s is damaged: the frames of a call site are not there",
+                             "%.300s is damaged: the frames of a call site are missing",
                              c->base.where);
         if (!depth && f->call_site > 0)
             *call_site = (uint64_t)f->call_site;

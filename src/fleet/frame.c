@@ -26,7 +26,7 @@ int frame_parse(const char *text, struct frame *f, struct error *err)
     json_object *o = json_tokener_parse(text);
     if (!json_object_is_type(o, json_type_object)) {
         json_object_put(o);
-        return error_set(err, ERROR_FORMAT, "the store is damaged: a frame is no JSON object");
+        return error_set(err, ERROR_FORMAT, "the store is damaged: a frame is not a JSON object");
     }
     *f = (struct frame){.function = text_of(o, "function"),
                         .file = text_of(o, "file"),

@@ -123,9 +123,9 @@ static int parse_term(char *term, struct fleet_selection *s, struct error *err)
                                      "until=, label.KEY= and all are",
                          term);
     if (time && !fleet_parse_time(equals, time))
-        return error_set(err, ERROR_USAGE,
-                         "'%s' is no time like 2026-11-22, 2026-11-22T20:15, @1795378500 or 24h",
-                         equals);
+        return error_set(
+            err, ERROR_USAGE,
+            "'%s' is not a time such as 2026-11-22, 2026-11-22T20:15, @1795378500 or 24h", equals);
     return 0;
 }
 

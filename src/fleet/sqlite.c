@@ -127,8 +127,9 @@ int sqlite_complain(struct fleet_store *s, const char *what, struct error *err)
               number = sqlite3_system_errno(sqlite_of(s)->db);
     const bool system = (code == SQLITE_IOERR || code == SQLITE_CANTOPEN) && number;
     if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
-        return error_set(err, ERROR_FORMAT, "%s is no store of mallow fleet, or it is damaged: %s",
-                         s->where, sqlite3_errmsg(sqlite_of(s)->db));
+        return error_set(err, ERROR_FORMAT,
+                         "%s is not a store of mallow fleet, or it is damaged: %s", s->where,
+                         sqlite3_errmsg(sqlite_of(s)->db));
     return error_set(err, ERROR_FORMAT, "cannot %s the store %s: %s%s%s", what, s->where,
                      sqlite3_errmsg(sqlite_of(s)->db), system ? ": " : "",
                      system ? strerror(number) : "");
@@ -241,7 +242,8 @@ static int check_store(struct fleet_store *s, struct error *err)
     if (application != APPLICATION)
         return error_set(
             err, ERROR_FORMAT,
-            "%s is no store of mallow fleet; 'mallow fleet init --store FILE' makes one", s->where);
+            "%s is not a store of mallow fleet; 'mallow fleet init --store FILE' makes one",
+            s->where);
     if (version != VERSION)
         return error_set(err, ERROR_FORMAT,
                          "%s is a store of version %" PRId64 "; this mallow has version %d: make a "

@@ -31,7 +31,7 @@ static int find_called(struct fleet_store *s, uint64_t site, uint64_t *frame, st
     int64_t left = 0;
     for (unsigned depth = 0;; depth++) {
         sqlite3_stmt *k = depth < STORE_DEEPEST
-                              ? find_stored_row(s, GET_SITE, site, "a call site is not there", err)
+                              ? find_stored_row(s, GET_SITE, site, "a call site is missing", err)
                               : NULL;
         if (!k)
             return depth < STORE_DEEPEST ? -1
@@ -54,7 +54,7 @@ struct adding {
 static int find_key_of_stack(void *arg, uint64_t stack, uint64_t *site, struct error *err)
 {
     const struct adding *a = arg;
-    sqlite3_stmt *k = find_stored_row(a->store, GET_STACK, stack, "a stack is not there", err);
+    sqlite3_stmt *k = find_stored_row(a->store, GET_STACK, stack, "a stack is missing", err);
     if (!k)
         return -1;
     *site = sqlite_value(k, 0);
@@ -301,7 +301,7 @@ int sqlite_ask(struct fleet_store *s, struct store_query *q, unsigned numbers,
 int sqlite_frames(struct fleet_store *s, uint64_t site, bool call_sites, uint64_t *call_site,
                   store_frame_fn *frame, void *arg, struct error *err)
 {
-    static const char missing[] = "the frames of a call site are not there";
+    static const char missing[] = "the frames of a call site are missing";
     int status = 0;
     *call_site = 0;
     for (unsigned depth = 0; site && !status; depth++) {

@@ -169,6 +169,6 @@ int watched_parse(const char *text, size_t bytes, struct watched_line *line, str
     line->document = o;
     if (!json_object_is_type(o, json_type_object) || !read_head(line, o) ||
         (line->report && !read_sites(line)))
-        return error_set(err, ERROR_FORMAT, "this is no report of 'mallow watch --json'");
+        return error_set(err, ERROR_FORMAT, "this is not a report of 'mallow watch --json'");
     return 0;
 }

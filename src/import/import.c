@@ -63,6 +63,6 @@ int import_file(const char *path, enum import_format format, const char *out,
         return -1;
     }
     if (result->cut)
-        rows_note(r, 0, "the imported file was cut off; what came behind that is missing");
+        rows_note(r, 0, "the imported file is truncated; the calls after that are missing");
     return rows_finish(r, end_ns, err);
 }

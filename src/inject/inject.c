@@ -417,10 +417,10 @@ static int learn(struct work *w, bool loading, struct error *err)
     const struct injected *t = &w->target;
     w->errno_offset = injected_errno(t);
     if (!code_find_return(t->target, &w->code) || !w->errno_offset)
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "the C library of process %d has not the code that a borrowed thread "
-                         "returns through",
-                         (int)w->pid);
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "the C library of process %d lacks the code that a borrowed thread returns through",
+            (int)w->pid);
     w->open = loading ? injected_function(t, MODULE_LIBC, "dlopen", NULL) : 0;
     w->clear = loading ? injected_function(t, MODULE_LIBC, "dlerror", NULL) : 0;
     return !loading || (w->open && w->clear) ? 0

@@ -24,7 +24,7 @@
       PROBE_RECORDS ", or " START_AGAIN)                                                           \
     X(SHADOWED, "has a shadow stack, on which a borrowed thread would not return", START_AGAIN)    \
     X(USER, "belongs to another user", "be that user, or root")                                    \
-    X(RIGHTS, "may do more than its user: it has capabilities, or other ids to change to",         \
+    X(RIGHTS, "has more rights than its user: capabilities, or other ids to change to",            \
       "be that user, or " PROBE_RECORDS)                                                           \
     X(HIDDEN, "may not be traced: it is not dumpable (it changed its user, or prctl)", "be root")  \
     X(FORBIDDEN, "may not be traced here (kernel.yama.ptrace_scope)",                              \
@@ -47,9 +47,9 @@
     X(WATCHED, "runs under 'mallow watch'", "'mallow watch -p PID' shows it; " PROBE_RECORDS)      \
     X(ATTACHED, "is attached to already by the other of 'mallow watch' and 'mallow record'",       \
       "end that first, or 'mallow watch --detach PID'")                                            \
-    X(BUILT_IN, "has an allocator linked into the program, whose calls pass no binding",           \
+    X(BUILT_IN, "has an allocator linked into the program, whose calls go through no binding",     \
       PROBE_RECORDS)                                                                               \
-    X(FOREIGN, "runs with an allocator whose own functions would get past the library",            \
+    X(FOREIGN, "runs with an allocator whose own functions would bypass the library",              \
       PROBE_RECORDS ", or start it again under 'mallow watch', which knows them")                  \
     X(OWN, "has a malloc that is not glibc's, or something stands before it",                      \
       PROBE_RECORDS ", or " START_AGAIN)                                                           \
@@ -69,7 +69,7 @@
     X(CALLS, "is still in the middle of a call that an earlier recording began",                   \
       "try again later")                                                                           \
     X(STUCK, "has a thread that does not stop (it waits in the kernel)", "try again later")        \
-    X(POINT, "has no thread that came to a point at which it could be borrowed",                   \
+    X(POINT, "has no thread that reached a point where it could be borrowed",                      \
       "try again later, or " PROBE_RECORDS)
 
 enum inject_reason {

@@ -29,11 +29,10 @@ static int parse_pressure_rule(struct pressure_rule *rule, const char *text, str
             }
         }
     }
-    return error_set(
-        err, ERROR_USAGE,
-        "'%s' is no threshold; rss>SIZE (rss>2G), rss>P%% (of the limit of the control "
-        "group, rss>90%%) or psi>P%% (of the time, psi>20%%)",
-        text);
+    return error_set(err, ERROR_USAGE,
+                     "'%s' is not a threshold; use rss>SIZE (rss>2G), rss>P%% (of the limit of the "
+                     "control group, rss>90%%) or psi>P%% (of the time, psi>20%%)",
+                     text);
 }
 
 int pressure_parse(struct pressure *p, const char *text, struct error *err)
@@ -95,7 +94,7 @@ const struct pressure_rule *pressure_crossed(struct pressure *p, const struct pr
             if (!groups || !limit_stall(groups, &stall) ||
                 !crossed(r, stall, r->percent * 100ull, r->percent * 80ull))
                 break;
-            snprintf(line, room, "memory was waited for %u.%02u%% of the last 10 s (psi>%u%%)",
+            snprintf(line, room, "tasks waited for memory %u.%02u%% of the last 10 s (psi>%u%%)",
                      stall / 100, stall % 100, r->percent);
             return r;
         case PRESSURE_RSS_SHARE:

@@ -234,17 +234,17 @@ static long attach_single(struct attachments *a, struct bpf_program *program, co
 
 /* A function's counter must be the same for all who probe it, and that of a tool that names none
  * (bpf_attach_uprobe of bcc 0.26, as memleak calls it) may be anything. */
-static const char counted_elsewhere[] =
-    "another tool's probe on it keeps its count elsewhere (memleak of bcc does): end that first";
+static const char counted_elsewhere[] = "another tool's probe on it keeps its count elsewhere "
+                                        "(bcc's memleak does); end that tool first";
 
 const char *attach_refusal(const struct place *place)
 {
     switch (place->refused) {
-    case PLACE_NOT_PROVEN: return "Linux is not known to handle its first instruction in a probe";
+    case PLACE_NOT_PROVEN: return "its first instruction is not known to work under a probe";
     case PLACE_BECOMES_CALL:
-        return "Linux 6.18 makes a call of the nop that it begins with, and children forked "
-               "afterwards can crash";
-    case PLACE_CHANGED: return "its code in the process is not that of its file";
+        return "Linux 6.18 replaces the nop at its start by a call, which can crash children that "
+               "are forked later";
+    case PLACE_CHANGED: return "its code in the process differs from its file";
     case EINVAL: return counted_elsewhere;
     default: return "the kernel refuses its first instruction";
     }

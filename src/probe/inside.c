@@ -96,8 +96,7 @@ const char *inside_trouble(const struct inside *in)
         return "a process has another allocator than glibc's, or a glibc whose arenas are not "
                "known: it is not reported";
     if (in->unknown >> MLW_ARENAS_LAYOUT & 1)
-        return "the arenas of a process do not look as those of its glibc should: its report "
-               "ends there";
+        return "the arenas of a process do not match its glibc: its report ends there";
     if (!__atomic_load_n(&in->shared->joined, __ATOMIC_RELAXED))
         return "no process loaded libmallow-arenas.so: there is nothing to report";
     return NULL;

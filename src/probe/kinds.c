@@ -58,10 +58,11 @@ int probe_by_parse(const struct probe_kind *kind, const char *text, uint32_t *by
         const struct probe_key_name *key = probe_key_find(p, n);
         char names[256];
         if (!key)
-            return error_set(err, ERROR_USAGE, ": '%.*s' is none of %s", shown_length(n), p,
+            return error_set(err, ERROR_USAGE, ": '%.*s' is not one of %s", shown_length(n), p,
                              list_keys(names, sizeof names));
         if (!(kind->may_by & key->by))
-            return error_set(err, ERROR_USAGE, " %.*s is not for '%s'", (int)n, p, kind->name);
+            return error_set(err, ERROR_USAGE, " %.*s does not apply to '%s'", (int)n, p,
+                             kind->name);
         *by |= key->by;
         p += n;
     }
@@ -88,8 +89,8 @@ static int parse_value(const struct probe_kind *kind, unsigned may, const char *
         snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", name);
     }
     if (!*names)
-        return error_set(err, ERROR_USAGE, " is not for '%s'", kind->name);
-    return error_set(err, ERROR_USAGE, ": '%.64s' is none of %s", text, names);
+        return error_set(err, ERROR_USAGE, " does not apply to '%s'", kind->name);
+    return error_set(err, ERROR_USAGE, ": '%.64s' is not one of %s", text, names);
 }
 
 int probe_order_parse(const struct probe_kind *kind, const char *text, uint32_t *order,
@@ -137,7 +138,7 @@ int probe_streams_parse(const char *text, const struct probe_kind **kinds, size_
         snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : 15, p);
         const struct probe_kind *kind = n < sizeof name ? probe_kind_find(name) : NULL;
         if (!kind)
-            return error_set(err, ERROR_USAGE, ": '%.*s' is none of %s", shown_length(n), p,
+            return error_set(err, ERROR_USAGE, ": '%.*s' is not one of %s", shown_length(n), p,
                              stream_names(names, sizeof names));
         if (!kind->stream)
             return error_set(err, ERROR_USAGE, " %s is not supported: %s", name, kind->no_stream);

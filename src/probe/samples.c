@@ -98,7 +98,8 @@ static int samples_files(struct probe_engine *e, struct error *err)
     if (proc)
         closedir(proc);
     if (c->more)
-        engine_say(e, "processes have more than %d copies of the library: the others are not heard",
+        engine_say(e,
+                   "processes have more than %d copies of the library: the others are not probed",
                    COPIES_MAX);
     for (size_t i = 0; i < c->count; i++)
         if (files_add(&e->files, c->at[i].path, err))

@@ -184,7 +184,7 @@ static int refuse_field(struct parser *p, const char *name)
     for (unsigned i = 0; i < PROBE_VALUES && !knows_process_alone(p->kind) && n < sizeof names; i++)
         if (p->kind->layout.value[i])
             n += (size_t)snprintf(names + n, sizeof names - n, ", %s", p->kind->layout.value[i]);
-    return error_set(p->err, ERROR_USAGE, ": '%s' is none of %s, which '%s' knows", name, names,
+    return error_set(p->err, ERROR_USAGE, ": '%s' is not one of %s, which '%s' knows", name, names,
                      p->kind->name);
 }
 
@@ -217,7 +217,7 @@ static int put_term_event(struct parser *p, struct probe_term *t, const char *te
             n += (size_t)snprintf(names + n, sizeof names - n, "%s\"%s\"", n ? ", " : "",
                                   p->kind->names[i]);
     }
-    return error_set(p->err, ERROR_USAGE, ": \"%s\" is none of %s", text, names);
+    return error_set(p->err, ERROR_USAGE, ": \"%s\" is not one of %s", text, names);
 }
 
 static bool parse_hexadecimal(const char *text, uint64_t *value)
@@ -237,7 +237,7 @@ static int put_term_number(struct parser *p, struct probe_term *t, const struct 
                       (f->type == SIZE && human_parse_size(text, &value)) ||
                       (f->type == TIME && human_parse_duration(text, &value));
     if (!good)
-        return error_set(p->err, ERROR_USAGE, ": '%s' is no %s, for %s", text,
+        return error_set(p->err, ERROR_USAGE, ": '%s' is not a %s, for %s", text,
                          f->type == SIZE   ? "size"
                          : f->type == TIME ? "duration"
                                            : "number",
@@ -339,7 +339,7 @@ static int add_comparison(struct parser *p, const struct field *f, const char *o
         return error_set(p->err, ERROR_USAGE, ": %s is a text, which %s does not compare",
                          f->name, operator);
     if (strchr(operator, '~') || (f->type != EVENT && is_quoted))
-        return error_set(p->err, ERROR_USAGE, ": %s is no text", f->name);
+        return error_set(p->err, ERROR_USAGE, ": %s is not a text", f->name);
     if (f->type == EVENT ? put_term_event(p, &t, value) : put_term_number(p, &t, f, value))
         return -1;
     /* a <= b is !(a > b) */

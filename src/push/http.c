@@ -56,10 +56,9 @@ static int http_take_url(struct http_server *h, CURLU *u, const char *url, struc
         status = error_memory(err); /* every URL of http has these */
     else if (password)
         status = error_set(err, ERROR_USAGE,
-                           "a password does not belong into a URL, where other users can see it; "
-                           "--key-file FILE has it");
+                           "a password in a URL can be seen by other users; use --key-file FILE");
     else if (query)
-        status = error_set(err, ERROR_USAGE, "the store's URL has a query; it ends in a name");
+        status = error_set(err, ERROR_USAGE, "the store's URL has a query; it must end in a name");
     if (!status) {
         const size_t n = strlen(path);
         if (n > 1 && path[n - 1] == '/')

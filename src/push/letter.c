@@ -51,7 +51,7 @@ int letter_read(char *data, size_t size, struct letter *l, size_t *taken, struct
     *l = (struct letter){0};
     line = letter_next_line(&at, end);
     if (!line || strcmp(line, first_line) != 0)
-        return error_set(err, ERROR_FORMAT, "does not begin as mallow writes it");
+        return error_set(err, ERROR_FORMAT, "does not begin like a letter of mallow's");
     while ((line = letter_next_line(&at, end)) && *line) {
         if ((value = letter_value_of(line, "to")))
             l->target = value;
@@ -62,13 +62,13 @@ int letter_read(char *data, size_t size, struct letter *l, size_t *taken, struct
         else if ((value = letter_value_of(line, "bytes")) && human_parse_count(value, &bytes))
             sized = true;
         else
-            return error_set(err, ERROR_FORMAT, "has a line that is not known");
+            return error_set(err, ERROR_FORMAT, "has an unknown line");
     }
     if (!line || !l->target || !l->type || !sized)
-        return error_set(err, ERROR_FORMAT, "has no whole head");
+        return error_set(err, ERROR_FORMAT, "has an incomplete head");
     l->body = at;
     if (bytes > size - (size_t)(at - data))
-        return error_set(err, ERROR_FORMAT, "is not as long as it says");
+        return error_set(err, ERROR_FORMAT, "is shorter than it says");
     l->bytes = (size_t)bytes;
     *taken = (size_t)(at - data) + l->bytes;
     return 0;

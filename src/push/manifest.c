@@ -139,7 +139,7 @@ int manifest_read(struct manifest *m, const char *text, size_t bytes, struct err
     if (good && wanted == m->count)
         return 0;
     manifest_release(m);
-    return error_set(err, ERROR_FORMAT, "it is no list of a recording's segments");
+    return error_set(err, ERROR_FORMAT, "it is not a list of a recording's segments");
 }
 
 void manifest_release(struct manifest *m)

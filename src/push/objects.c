@@ -249,8 +249,8 @@ static enum objects_status objects_explain(struct objects *s, CURLcode code, str
                   "%.200s%s: the answer's headers are longer than %zu bytes", s->shown, s->name,
                   s->answer.headers_most);
     else if (code == CURLE_WRITE_ERROR)
-        error_set(err, ERROR_UNSUPPORTED, "%.200s%s: the answer is longer than it may be (%zu)",
-                  s->shown, s->name, s->answer.most);
+        error_set(err, ERROR_UNSUPPORTED, "%.200s%s: the answer is longer than %zu bytes", s->shown,
+                  s->name, s->answer.most);
     else if (request_is_untrusted(code))
         error_set(err, ERROR_UNSUPPORTED,
                   "%.200s%s: %.120s; --ca FILE names the certificates to trust", s->shown, s->name,
@@ -259,9 +259,9 @@ static enum objects_status objects_explain(struct objects *s, CURLcode code, str
         error_set(err, ERROR_UNSUPPORTED, "%.200s%s: %.160s", s->shown, s->name, why);
     else if (s->http_status / 100 == 3)
         error_set(err, ERROR_UNSUPPORTED,
-                  "%.200s%s answers %ld, elsewhere: %.150s; give that URL if you trust it",
+                  "%.200s%s answers %ld, a redirection to %.150s; give that URL if you trust it",
                   s->shown, s->name, s->http_status,
-                  *s->answer.location ? s->answer.location : "it does not say where");
+                  *s->answer.location ? s->answer.location : "an unnamed place");
     else {
         answer_line(&s->answer, line);
         error_set(err, ERROR_UNSUPPORTED, "%s %.200s%s answers %ld%s%s", s->method, s->shown,

@@ -80,7 +80,7 @@ static char *address(const char *url, const char *name, char *shown, struct erro
     char *path = NULL, *whole = NULL, *plain = NULL;
     if (!u)
         goto no_memory;
-    if (request_url(u, url, "https://store.example/directory/", "what --to says", err))
+    if (request_url(u, url, "https://store.example/directory/", "the value of --to", err))
         goto out;
     if (curl.url_get(u, CURLUPART_PATH, &path, 0))
         goto no_memory;
@@ -236,8 +236,8 @@ static void push_explain(struct sending *s, CURLcode code, struct error *err)
                   ANSWER_MOST >> 10);
     } else if (s->late) {
         error_set(err, ERROR_UNSUPPORTED,
-                  "%.200s: the answer had not come to its end %llu s after the file was sent",
-                  r->url, (unsigned long long)(s->o->timeout_ns / SECOND_NS + 1));
+                  "%.200s: the answer was still incomplete %llu s after the file was sent", r->url,
+                  (unsigned long long)(s->o->timeout_ns / SECOND_NS + 1));
     } else if (request_is_untrusted(code)) {
         error_set(err, ERROR_UNSUPPORTED,
                   "%.200s: %.160s; --ca FILE names the certificates to trust", r->url,
@@ -247,8 +247,8 @@ static void push_explain(struct sending *s, CURLcode code, struct error *err)
                   *s->error ? s->error : curl.easy_strerror(code));
     } else if (r->status / 100 == 3) {
         error_set(err, ERROR_UNSUPPORTED,
-                  "%.200s answers %ld, elsewhere: %.200s; give that URL if you trust it", r->url,
-                  r->status, *r->location ? r->location : "it does not say where");
+                  "%.200s answers %ld, a redirection to %.200s; give that URL if you trust it",
+                  r->url, r->status, *r->location ? r->location : "an unnamed place");
     } else {
         char line[ANSWER_WORDS];
         answer_line(&s->answer, line);

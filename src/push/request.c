@@ -130,11 +130,11 @@ int request_url(CURLU *u, const char *text, const char *example, const char *ins
     char *scheme = NULL;
     int status = 0;
     if (curl.url_set(u, CURLUPART_URL, text, 0) || curl.url_get(u, CURLUPART_SCHEME, &scheme, 0))
-        status = error_set(err, ERROR_USAGE, "'%.200s' is no URL; as in %s",
+        status = error_set(err, ERROR_USAGE, "'%.200s' is not a URL such as %s",
                            strchr(text, '@') ? instead : text, example);
     else if (strcmp(scheme, "http") && strcmp(scheme, "https"))
-        status =
-            error_set(err, ERROR_USAGE, "%.32s:// is not known; http:// and https:// are", scheme);
+        status = error_set(err, ERROR_USAGE, "%.32s:// is not supported; use http:// or https://",
+                           scheme);
     curl.free(scheme);
     return status;
 }

@@ -223,8 +223,8 @@ static int check_all_segments(struct segments *s, struct error *err)
             status = check_segment(s, name, bytes, err);
         if (status > 0)
             error_set(err, ERROR_UNSUPPORTED,
-                      "%.200s%s: the server took it, and has none of its size", objects_url(s->to),
-                      name);
+                      "%.200s%s: the server accepted it, but has no object of its size",
+                      objects_url(s->to), name);
         if (status)
             return -1;
     }
@@ -253,7 +253,7 @@ int segments_finish(struct segments *s, uint64_t bytes, bool must_look, struct e
         return -1;
     if (s->there.bytes > bytes && !s->o.replace)
         return error_set(err, ERROR_UNSUPPORTED,
-                         "%.200s has more of this recording than there is here (%llu bytes)",
+                         "%.200s has more of this recording than the local file (%llu bytes)",
                          objects_url(s->to), (unsigned long long)s->there.bytes);
     if (segments_send(s, bytes, true, err) || check_all_segments(s, err))
         return -1;
@@ -330,10 +330,10 @@ int segments_pull(struct objects *from, int fd, bool partial, const struct segme
             error_set(err, ERROR_UNSUPPORTED,
                       "%.200s has no recording in segments: no " MANIFEST_NAME, objects_url(from));
     else if (!*whole && !partial)
-        status = error_set(err, ERROR_UNSUPPORTED,
-                           "%.200s has the first %llu bytes of a recording, not all of it; "
-                           "--partial takes those",
-                           objects_url(from), (unsigned long long)m.bytes);
+        status = error_set(
+            err, ERROR_UNSUPPORTED,
+            "%.200s has only the first %llu bytes of a recording; --partial accepts those",
+            objects_url(from), (unsigned long long)m.bytes);
     for (uint64_t i = 0; i < m.count && !status; i++) {
         status = pull_one(from, fd, &m, i, &part, err);
         r->bytes += status ? 0 : manifest_bytes_of(&m, i);

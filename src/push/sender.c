@@ -67,18 +67,18 @@ static int judge_url(struct server_url *u, const struct parts *p, struct error *
         return error_memory(err);
     u->secure = !strcmp(p->scheme, "https");
     if (!u->secure && strcmp(p->scheme, "http") != 0)
-        return error_set(err, ERROR_USAGE, "%.32s:// is not known; https:// and http:// are",
+        return error_set(err, ERROR_USAGE, "%.32s:// is not supported; use https:// or http://",
                          p->scheme);
     if (p->password)
-        return error_set(err, ERROR_USAGE,
-                         "a password does not belong into a URL, where other users can see it; "
-                         "--push-token-file FILE has it");
+        return error_set(
+            err, ERROR_USAGE,
+            "a password in a URL can be seen by other users; use --push-token-file FILE");
     if (p->query || p->fragment)
-        return error_set(err, ERROR_USAGE, "the server's URL has a query; give it without");
+        return error_set(err, ERROR_USAGE, "the server's URL must not have a query");
     if (!u->secure && !is_loopback(p->host))
         return error_set(err, ERROR_USAGE,
-                         "http://%.200s is another machine, and everybody on the way could read "
-                         "the profiles; https:// it must be, or a proxy on 127.0.0.1",
+                         "http://%.200s is another machine, and others on the network could read "
+                         "the profiles; use https://, or a proxy on 127.0.0.1",
                          p->host);
     const char *slash = p->path[strlen(p->path) - 1] == '/' ? "" : "/";
     if (asprintf(&u->base, "%s://%s:%s%s%s", p->scheme, p->host, p->port, p->path, slash) < 0) {
@@ -107,7 +107,7 @@ static int server_url_parse(struct server_url *u, const char *text, struct error
         return error_memory(err);
     int status = -1;
     if (curl.url_set(parsed, CURLUPART_URL, text, 0)) {
-        error_set(err, ERROR_USAGE, "'%.200s' is no URL; as in https://HOST:4040",
+        error_set(err, ERROR_USAGE, "'%.200s' is not a URL such as https://HOST:4040",
                   strchr(text, '@') ? "the server's name" : text);
     } else {
         struct parts p = {.scheme = curl_part(parsed, CURLUPART_SCHEME, 0),
@@ -396,7 +396,7 @@ static void finished(struct sender *s, CURLcode code)
         s->counts.refused++;
         sender_complain(
             s, IN_PART,
-            "the server took a part of a letter, and refused some of it: that is not sent again");
+            "the server accepted a part of a push and refused the rest, which is not sent again");
     } else if (whole && status / 100 == 2) {
         s->pause_ns = FIRST_PAUSE;
         s->next_try_ns = 0;
@@ -408,7 +408,7 @@ static void finished(struct sender *s, CURLcode code)
         }
         s->counts.sent++;
         if (s->said && s->said != IN_PART && !is_refused(s->said))
-            sender_say(s, false, "the server takes profiles again");
+            sender_say(s, false, "the server accepts profiles again");
         s->said = 0;
     } else if (whole && is_refused(status)) {
         s->counts.refused++;

@@ -163,10 +163,10 @@ static int read_spool_entry(struct spool *s, const char *name, struct error *err
         return 0;
     }
     if (strcmp(kind, s->kind) != 0)
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "%s holds letters for %.32s (%s): push these first, or give "
-                         "another --spool",
-                         s->path, kind, name);
+        return error_set(
+            err, ERROR_UNSUPPORTED,
+            "%s holds profiles for %.32s (%s): push these first, or use another --spool", s->path,
+            kind, name);
     e.bytes = disk_bytes((uint64_t)st.st_size);
     if (e.number >= s->next)
         s->next = e.number + 1;

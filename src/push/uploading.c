@@ -19,7 +19,8 @@ int uploading_prepare(struct uploading *u, const struct uploading_options *o, co
 {
     *u = (struct uploading){0};
     if (o->region && !is_region(o->region))
-        return error_set(err, ERROR_USAGE, "'%.64s' is no region; as in eu-central-1", o->region);
+        return error_set(err, ERROR_USAGE, "'%.64s' is not a region such as eu-central-1",
+                         o->region);
     if (push_check(o->url, name ? name : "x", err) ||
         push_headers_collect(&u->headers, o->header.items, o->header.count, err) ||
         (o->keys && !(u->keys = trust_secret(o->keys, "the file of keys", err))))

@@ -190,7 +190,8 @@ static int set_control(struct mlw_process *e, enum control_action action, struct
     do
         if (old & MLW_CTL_DEAD)
             return error_set(err, ERROR_UNSUPPORTED,
-                             "recording has failed for good in process %u, or was ended", e->pid);
+                             "recording has failed permanently in process %u, or was ended",
+                             e->pid);
     while (!__atomic_compare_exchange_n(&e->control, &old, changed(old, action), false,
                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
     return 0;
@@ -226,7 +227,7 @@ static int open_recording_output(struct recording *r, pid_t pid, struct error *e
     if (fd < 0)
         return error_prefix(err, "cannot append to the recording that process %d names", (int)pid);
     if (trust_read(fd, &magic, sizeof magic, 0) != sizeof magic || magic != MLW_CHUNK_MAGIC)
-        error_set(err, ERROR_UNSUPPORTED, "%s, which process %d names, is no recording", path,
+        error_set(err, ERROR_UNSUPPORTED, "%s, which process %d names, is not a recording", path,
                   (int)pid);
     else if (!trust_identify(fd, &id) ||
              (!trust_process_writes(r->shm.maker, &id) && !trust_process_writes(pid, &id)))

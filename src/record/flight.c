@@ -70,7 +70,7 @@ static int parse_window_part(struct flight_window *w, const char *text, struct e
     else if (one.bytes < FLIGHT_LEAST_BYTES)
         return error_set(err, ERROR_USAGE, "'%s' is too small: 1M at least", text);
     if ((one.ns && w->ns) || (one.bytes && w->bytes))
-        return error_set(err, ERROR_USAGE, "say one duration and one size, as in 5m,2G");
+        return error_set(err, ERROR_USAGE, "give one duration and one size, such as 5m,2G");
     w->ns += one.ns;
     w->bytes += one.bytes;
     return 0;

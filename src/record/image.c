@@ -329,8 +329,8 @@ static void say_unjoined(struct recording *r, struct image *m, uint32_t how, str
             unseen_why_file(path, m->why);
         keep_name(&r->unjoined, 1, path, m->why);
         snprintf(note, sizeof note,
-                 "it became %s, which did not load the recorder: %s; what that did is missing",
-                 path, *m->why ? m->why : NOT_FOUND_OUT);
+                 "it became %s, which did not load the recorder: %s; its calls are missing", path,
+                 *m->why ? m->why : NOT_FOUND_OUT);
         tlv_put_text(t, MLW_TLV_NOTE, note);
     }
     const uint32_t programs = __atomic_load_n(&e->unjoined, __ATOMIC_RELAXED);

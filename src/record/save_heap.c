@@ -83,7 +83,7 @@ static bool collect_children(struct record_heap *r, int flags)
         text[n] = 0;
         text[strcspn(text, "\n")] = 0;
         if (!*text)
-            snprintf(text, sizeof text, "'mallow heap' ended without a word");
+            snprintf(text, sizeof text, "'mallow heap' ended without a message");
     }
     if (!r->of)
         memcpy(r->refusal, text, sizeof text);

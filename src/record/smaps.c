@@ -421,7 +421,7 @@ int smaps_split(const char *text, size_t n, const struct smaps_hints *hints,
         uint64_t bytes;
         if (line < line_end && ((*line >= '0' && *line <= '9') || (*line >= 'a' && *line <= 'f'))) {
             if (!parse_mapping_head(line, line_end, &next))
-                return error_set(err, ERROR_FORMAT, "smaps: a line is no mapping: %.*s",
+                return error_set(err, ERROR_FORMAT, "smaps: a line is not a mapping: %.*s",
                                  (int)(line_end - line > 60 ? 60 : line_end - line), line);
             /* The kernel writes the text in pieces. A mapping that grew between two of them, or was
              * merged with those before, is in both: the later one holds. */

@@ -87,10 +87,10 @@ int engine_init(struct engine *e, const struct workload *w, const struct stages 
     for (unsigned code = 1; code < ENGINE_CODES; code++) {
         e->nearest[code] = (uint8_t)allocator_nearest(code);
         if (!e->nearest[code] && w->calls[code])
-            return error_set(err, ERROR_UNSUPPORTED,
-                             "%s has neither %s nor what could stand in for it, and the workload "
-                             "calls it",
-                             allocator_file(), mlw_op_name(code));
+            return error_set(
+                err, ERROR_UNSUPPORTED,
+                "%s has no %s and no function that can replace it, and the workload calls it",
+                allocator_file(), mlw_op_name(code));
     }
     e->slots = own(e, w->facts[WORKLOAD_FACT_SLOTS] * sizeof *e->slots, err);
     e->seats = e->slots ? own(e, e->seat_count * sizeof *e->seats, err) : NULL;

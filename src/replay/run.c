@@ -142,7 +142,7 @@ static int check_tunable(const char *setting, size_t n, struct error *err)
     if (human_parse_size(value, &bytes))
         return error_set(err, ERROR_USAGE, "glibc does not read '%s'; write '%.*s=%llu'", value,
                          (int)n, setting, (unsigned long long)bytes);
-    return error_set(err, ERROR_USAGE, "'%s' is no number in '%s'", value, setting);
+    return error_set(err, ERROR_USAGE, "'%s' is not a number in '%s'", value, setting);
 }
 
 enum setting { SETTING_BAD, SETTING_MALLOPT, SETTING_TUNABLE, SETTING_TRIM, SETTING_ENVIRONMENT };
@@ -164,7 +164,7 @@ static enum setting classify(const char *setting, int *number, uint64_t *value, 
         for (size_t i = 0; i < sizeof mallopts / sizeof *mallopts; i++)
             if (strlen(mallopts[i].name) == n && !strncmp(mallopts[i].name, setting, n)) {
                 if (!human_parse_size(equals + 1, value) || *value > INT_MAX) {
-                    error_set(err, ERROR_USAGE, "'%s' is no size below 2G in '%s'", equals + 1,
+                    error_set(err, ERROR_USAGE, "'%s' is not a size below 2G in '%s'", equals + 1,
                               setting);
                     return SETTING_BAD;
                 }
@@ -184,8 +184,8 @@ static enum setting classify(const char *setting, int *number, uint64_t *value, 
     if (strspn(setting, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == n && strncmp(setting, "LD_", 3))
         return SETTING_ENVIRONMENT;
     error_set(err, ERROR_USAGE,
-              "'%s' is no setting; GLIBC_TUNABLES=..., glibc.malloc.NAME=..., MALLOC_CONF=..., "
-              "MIMALLOC_NAME=..., a mallopt M_NAME=... or malloc_trim=end",
+              "'%s' is not a setting; use GLIBC_TUNABLES=..., glibc.malloc.NAME=..., "
+              "MALLOC_CONF=..., MIMALLOC_NAME=..., a mallopt M_NAME=... or malloc_trim=end",
               setting);
     return SETTING_BAD;
 }
@@ -408,13 +408,13 @@ static int explain_end(int status, int said, struct error *err)
     if (line && !strncmp(line, REPLAY_SAYS, sizeof REPLAY_SAYS - 1))
         line += sizeof REPLAY_SAYS - 1;
     if (!failed && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-        failed = error_set(err, ERROR_UNSUPPORTED, "the replay took longer than it had time");
+        failed = error_set(err, ERROR_UNSUPPORTED, "the replay exceeded its time limit");
     else if (!failed && WIFSIGNALED(status))
         failed = error_set(err, ERROR_UNSUPPORTED, "the replay was killed by signal %d%s%s%s",
                            WTERMSIG(status), in, line ? ": " : "", line ? line : "");
     else if (!failed)
         failed = error_set(err, ERROR_FORMAT, "%s",
-                           line && *line ? line : "mallow-replay failed and said nothing");
+                           line && *line ? line : "mallow-replay failed without a message");
     buffer_release(&text);
     return failed;
 }

@@ -31,11 +31,10 @@ static int no_such_mark(const struct trace_info *info, const char *label, struct
             if (!n->control && n->label)
                 buffer_printf(&known, "%s'%s'", known.size_bytes ? ", " : "", n->label);
         }
-    error_set(
-        err, ERROR_USAGE,
-        "--at: '%s' is none of peak, rss, gap and end, no time such as 1.5s, and no mark; the "
-        "recording has %s%s",
-        label, known.size_bytes ? "the marks " : "no marks", buffer_text(&known));
+    error_set(err, ERROR_USAGE,
+              "--at: '%s' is not peak, rss, gap or end, not a time such as 1.5s, and not a mark; "
+              "the recording has %s%s",
+              label, known.size_bytes ? "the marks " : "no marks", buffer_text(&known));
     buffer_release(&known);
     return -1;
 }

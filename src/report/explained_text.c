@@ -345,7 +345,7 @@ static void print_heading(const struct page *p, const struct trace_image *image,
             distance(&b, o->time_ns, image->splits[o->nearest].clock);
             buffer_append_text(&b, " this moment");
         }
-        buffer_append_text(&b, ". Known without one is, by addresses:");
+        buffer_append_text(&b, ". The addresses alone show:");
     } else {
         buffer_append_text(&b, "   measured ");
         distance(&b, image->start_ns, e->measured_ns);
@@ -365,11 +365,10 @@ static void print_unknown(const struct page *p, const struct trace_image *image,
     struct buffer b = {0};
     if (!e->pinned.unknown_version)
         return;
-    buffer_printf(
-        &b,
-        "   %s is not known to mallow: what its caches and fastbins keep is left out, and "
-        "is in the other parts",
-        image->allocator);
+    buffer_printf(&b,
+                  "   mallow does not know the caches and fastbins of %s: the other parts include "
+                  "their memory",
+                  image->allocator);
     page_wrap(p, &b, 6);
 }
 

@@ -83,7 +83,7 @@ void warn_about_image(struct warnings *w, const struct trace_image *image, bool 
         name(w, image, named);
         buffer_printf(&w->text,
                       "%s call%s could not be recorded; live, peak and end may be too high or too "
-                      "low by what they did",
+                      "low by their bytes",
                       COUNT(image->lost_calls), image->lost_calls == 1 ? "" : "s");
         finish(w);
     }
@@ -101,19 +101,19 @@ void warn_about_image(struct warnings *w, const struct trace_image *image, bool 
         finish(w);
     } else if (!image->complete && !image->lost_calls) {
         name(w, image, named);
-        buffer_append_text(&w->text, "not all that the process did is in the file");
+        buffer_append_text(&w->text, "the file does not hold all that the process did");
         finish(w);
     }
     if (image->attached && image->forked_from == UINT32_MAX) {
         name(w, image, named);
-        buffer_append_text(&w->text, "it ran before it was attached to and recorded");
+        buffer_append_text(&w->text, "it was already running when the recording began");
         if (image->before_bytes != UINT64_MAX)
             buffer_printf(&w->text, ": %s of its allocator's memory were in use then",
                           SIZE(image->before_bytes));
         if (image->before_blocks != UINT64_MAX)
             buffer_printf(&w->text, ", in %s %s", COUNT(image->before_blocks),
                           plural(image->before_blocks, "block", "blocks"));
-        buffer_append_text(&w->text, "; these blocks are not among those shown");
+        buffer_append_text(&w->text, "; the report does not show these blocks");
         finish(w);
     }
     for (const char *const *note = image->notes; note && *note; note++) {
@@ -168,9 +168,9 @@ void warn_about_model(struct warnings *w, const struct model *m, const uint8_t *
     if (t->inferred_frees) {
         name(w, image, named);
         buffer_printf(&w->text,
-                      "%s block%s freed unseen, as the address was given out again; live "
-                      "until then. Others may have been, whose address was not: blocks that "
-                      "are live at the end are no certain leaks",
+                      "%s block%s freed unseen: the address was allocated again, and the block "
+                      "counts as live until then. Other blocks may have been freed unseen, too, so "
+                      "blocks that are live at the end are not certain leaks",
                       COUNT(t->inferred_frees), t->inferred_frees == 1 ? " was" : "s were");
         finish(w);
     }

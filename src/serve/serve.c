@@ -416,7 +416,7 @@ static const char *not_for(const struct asking *a, unsigned *status)
 {
     if (a->token && (a->authorizations != 1 || !a->accepted)) {
         *status = HTTPD_HTTP_UNAUTHORIZED;
-        return "the token is missing or another: Authorization: Bearer TOKEN, or the token as a "
+        return "the token is missing or wrong: send Authorization: Bearer TOKEN, or the token as a "
                "password\n";
     }
     *status = HTTPD_HTTP_MISDIRECTED_REQUEST;
@@ -603,9 +603,9 @@ struct serve *serve_open(const char *address, const struct serve_guard *guard,
         s->daemon ? (const void *)mhd.get_daemon_info(s->daemon, HTTPD_DAEMON_INFO_EPOLL_FD) : NULL;
     if (!info) {
         error_set(err, ERROR_UNSUPPORTED, "libmicrohttpd cannot be started on %s%s", address,
-                  guard->key ? ": perhaps the certificate or its key is no PEM, or they do not "
-                               "belong together"
-                             : "");
+                  guard->key
+                      ? ": perhaps the certificate or its key is not PEM, or they do not match"
+                      : "");
         if (s->daemon)
             mhd.stop_daemon(s->daemon);
         else

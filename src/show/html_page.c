@@ -51,8 +51,7 @@ int html_page_document(FILE *out, const char *title, const char *kind, const cha
     int status = 0;
     if (block.page_bytes > html_page_room())
         status = error_set(err, ERROR_UNSUPPORTED,
-                           "the page would take %zu bytes, more than the %u that it may have; "
-                           "--json has no such limit",
+                           "the page would take %zu bytes; the limit is %u. --json has no limit",
                            block.page_bytes, HTML_PAGE_BYTES);
     if (!status) {
         html_page_begin(out, title);

@@ -25,6 +25,6 @@ json_object *document_read(const char *path, struct error *err)
     json_object *document = json_tokener_parse(text);
     free(text);
     if (!document)
-        error_set(err, ERROR_FORMAT, "%s is no JSON", path);
+        error_set(err, ERROR_FORMAT, "%s is not JSON", path);
     return document;
 }

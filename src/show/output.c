@@ -18,10 +18,11 @@ int output_must_be_regular(const char *path, const char *what, struct error *err
 {
     struct stat st;
     if (!output_named(path))
-        return error_set(err, ERROR_USAGE,
-                         "-o %s is standard output, no regular file, which %s must be", path, what);
+        return error_set(err, ERROR_USAGE, "-o %s is standard output; %s must be a regular file",
+                         path, what);
     if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-        return error_set(err, ERROR_USAGE, "%s is no regular file, which %s must be", path, what);
+        return error_set(err, ERROR_USAGE, "%s is not a regular file, which %s must be", path,
+                         what);
     return 0;
 }
 

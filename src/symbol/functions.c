@@ -153,7 +153,7 @@ static Elf *open_elf(const char *path, int *fd, struct error *err)
         return elf;
     elf_end(elf);
     close(*fd);
-    error_set(err, ERROR_FORMAT, "%s is no x86-64 ELF file", path);
+    error_set(err, ERROR_FORMAT, "%s is not an x86-64 ELF file", path);
     return NULL;
 }
 

@@ -308,7 +308,7 @@ int unwind_rows_read(const char *path, struct unwind_row **rows, size_t *count, 
     close(r.fd);
     free(r.function);
     if (!is)
-        return error_set(err, ERROR_FORMAT, "%s is no x86-64 ELF file", path);
+        return error_set(err, ERROR_FORMAT, "%s is not an x86-64 ELF file", path);
     if (r.no_memory || r.rows >= ROWS_MOST) {
         const bool too_many = !r.no_memory;
         free(r.row);

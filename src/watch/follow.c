@@ -370,7 +370,7 @@ static int not_there(struct follow *f, pid_t pid, struct error *err)
     if (held)
         return error_set(err, ERROR_USAGE,
                          "there is no process %d here, but a watched one is called so in another "
-                         "pid namespace: give the number by which it goes here",
+                         "pid namespace: give its process id in this namespace",
                          (int)pid);
     if (proc_is_zombie(pid))
         return error_set(err, ERROR_USAGE,

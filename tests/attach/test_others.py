@@ -131,7 +131,7 @@ class Others(unittest.TestCase):
             with tempfile.TemporaryDirectory() as directory:
                 status, out, err = mallow("record", "--how", "inject", "-p", str(v.pid), "-o", os.path.join(directory, "r.mlw"))
                 self.assertEqual((status, out), (1, ""), err)
-                self.assertIn("may do more than its user", err)
+                self.assertIn("has more rights than its user", err)
                 self.assertEqual((os.listdir(directory), v.ours()), ([], 0))
             v.end()
 

@@ -95,5 +95,5 @@ class Full(unittest.TestCase):
             done = subprocess.run([MALLOW, "watch", "--metrics-file", device, "--", "/bin/true"], capture_output=True, text=True,
                                   timeout=100, check=False)
             self.assertEqual(done.returncode, 125, done.stderr)
-            self.assertIn("no regular file", done.stderr)
+            self.assertIn("not a regular file", done.stderr)
             self.assertTrue(stat.S_ISCHR(os.stat(device).st_mode))

@@ -150,7 +150,7 @@ static void test_wrong(void **state)
     assert_int_equal(parse("--jsn"), OPTIONS_BAD);
     assert_string_equal(message, "unknown option --jsn; did you mean --json?");
     assert_int_equal(parse("--stacks all"), OPTIONS_BAD);
-    assert_string_equal(message, "--stacks: 'all' is none of full|caller|none");
+    assert_string_equal(message, "--stacks: 'all' is not one of full|caller|none");
 }
 
 static void test_operands(void **state)

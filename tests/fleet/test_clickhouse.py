@@ -443,7 +443,7 @@ class FalseServer(fleet.Case):
                 (asked + [(200, number(5, 7))], "was cut", 1),
                 (asked + [site, (200, b"")], "is damaged", 1),
                 (asked + [site, (200, number(5, 0, 1) + b"\xff\xff\xff\xff\x7f{}")], "was cut", 1),
-                (asked + [site, (200, number(5, 0, 1) + b"\x03\x1b[2")], "a frame is no JSON", 1),
+                (asked + [site, (200, number(5, 0, 1) + b"\x03\x1b[2")], "a frame is not a JSON", 1),
                 (asked + [site, (200, number(5, 5, 1) + b"\x02{}")], "is damaged", 1)]:
             self.answers = list(answers)
             self.fails(words, *self.report(), status=status)
@@ -477,7 +477,7 @@ class FalseServer(fleet.Case):
         self.fails("answers 403", "report", "--store", url, "--key-file", key)
         self.assertEqual([self.headers[0]["X-ClickHouse-User"], self.headers[0]["X-ClickHouse-Key"]],
                          ["reader", "se cret"])
-        self.fails("a password does not belong", "report", "--store", self.url.replace("//", "//u:pw@"), status=2)
+        self.fails("a password in a URL", "report", "--store", self.url.replace("//", "//u:pw@"), status=2)
         with open(key, "w") as f:
             f.write("a\x01b")
         self.fails("control character", "report", "--store", url, "--key-file", key, status=2)

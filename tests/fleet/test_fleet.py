@@ -268,7 +268,7 @@ class Diff(Case):
     def test_usage(self):
         for arguments, words in [(["--old", "all"], "needs --old SELECTION and --new"),
                                  (["--old", "all", "--new", "color=red"], "'color' is not part of a selection"),
-                                 (["--old", "all", "--new", "since=soon"], "'soon' is no time"),
+                                 (["--old", "all", "--new", "since=soon"], "'soon' is not a time"),
                                  (["--old", "all", "--new", "all"], "no process is selected by --old")]:
             out = run("fleet", "diff", "--store", self.store, *arguments, status=2)
             self.assertIn(words, out.stderr)
@@ -488,11 +488,11 @@ class Questions(Case):
 
     def test_usage(self):
         for arguments, words in [
-                (["--growth"], "needs --since"), (["--growth", "--leaks"], "questions of their own"),
-                (["--growth", "--baseline", "yesterday"], "is not FROM..TO"), (["--baseline", "2d.."], "with --growth"),
+                (["--growth"], "needs --since"), (["--growth", "--leaks"], "exclude each other"),
+                (["--growth", "--baseline", "yesterday"], "is not FROM..TO"), (["--baseline", "2d.."], "needs --growth"),
                 (["--growth", "--baseline", ".."], "is not FROM..TO"),
                 (["--growth", "--since", "1h"], "no process was recorded before"),
-                (["--group-by", "host"], "with --distribution"), (["--leaks", "--by", "calls"], "leave --by out"),
+                (["--group-by", "host"], "needs --distribution"), (["--leaks", "--by", "calls"], "use it without --by"),
                 (["--distribution", "--group-by", "color"], "is not host")]:
             out = run("fleet", "report", "--store", self.store, *arguments, status=2)
             self.assertIn(words, out.stderr)
@@ -599,7 +599,7 @@ class CallSites(Case):
 
     def test_usage(self):
         for arguments in (["--call-sites"], ["--call-sites", "--json", "--timeline"], ["--call-sites", "--json", "--growth", "--since", "1h"]):
-            self.assertIn("--call-sites goes with", run("fleet", "report", "--store", self.store, *arguments, status=2).stderr)
+            self.assertIn("--call-sites needs", run("fleet", "report", "--store", self.store, *arguments, status=2).stderr)
 
 
 def watch_report(host, pid, second, sites, kind="all"):
@@ -885,18 +885,18 @@ class Hostile(Case):
         for content in (b"no store at all", b"SQLite format 3\0" + bytes(range(256)) * 40):
             with open(other, "wb") as f:
                 f.write(content)
-            self.everywhere("is no store of mallow fleet", other)
-            self.fails("is no store of mallow fleet", "init", "--store", other)
+            self.everywhere("is not a store of mallow fleet", other)
+            self.fails("is not a store of mallow fleet", "init", "--store", other)
             with open(other, "rb") as f:
                 self.assertEqual(f.read(), content)
         os.unlink(other)
         sqlite3.connect(other).execute("CREATE TABLE process(id)").connection.commit()
-        self.everywhere("is no store of mallow fleet", other)
+        self.everywhere("is not a store of mallow fleet", other)
         os.unlink(other)
         os.mkfifo(other)
         self.everywhere("the store", other, status=2)
         os.unlink(other)
-        self.fails("--store FILE or --store URL is needed", "report", status=2)
+        self.fails("use --store FILE or --store URL", "report", status=2)
 
     def test_changed_store(self):
         self.load(self.recordings[0])
@@ -914,7 +914,7 @@ class Hostile(Case):
         db = sqlite3.connect(store)
         db.executescript("UPDATE frame SET json = '\x1b[2J'; CREATE VIEW mine AS SELECT * FROM process")
         db.close()
-        self.fails("a frame is no JSON", "report", "--json", "--store", store)
+        self.fails("a frame is not a JSON", "report", "--json", "--store", store)
         db = sqlite3.connect(store)
         db.executescript("UPDATE frame SET json = '{}'; UPDATE site SET parent = id")
         db.close()

@@ -214,10 +214,10 @@ class Times(clickhouse.Both):
 
     def test_usage(self):
         for arguments, words in [(["--timeline", "--slice", "1ms"], "the store has slices of"),
-                                 (["--slice", "1s"], "goes with --timeline"), (["--timeline", "--leaks"], "questions of their own"),
-                                 (["--timeline", "--by", "end"], "leave --by out"),
+                                 (["--slice", "1s"], "needs --timeline"), (["--timeline", "--leaks"], "exclude each other"),
+                                 (["--timeline", "--by", "end"], "--timeline and --by exclude"),
                                  (["--html", os.path.join(self.directory, "x"), "--by", "byte-seconds"], "does not show byte-seconds"),
-                                 (["--html", os.path.join(self.directory, "x"), "--timeline"], "have --json")]:
+                                 (["--html", os.path.join(self.directory, "x"), "--timeline"], "use --json")]:
             for store in {self.file, self.store}:
                 out = run("fleet", "report", "--store", store, *arguments, status=2)
                 self.assertIn(words, out.stderr)

@@ -198,7 +198,7 @@ class Peak(HeapTest):
         p = subprocess.run([MALLOW, "record", "--snapshot-heap", "-p", str(os.getpid()), "--how", "probe"],
                            capture_output=True, text=True, check=False)
         self.assertEqual(p.returncode, 2)
-        self.assertIn("not for --how probe", p.stderr)
+        self.assertIn("does not work with --how probe", p.stderr)
 
     def roots_of(self, path):
         """What the victim's tables hold in a saved heap; 0 while there is none."""

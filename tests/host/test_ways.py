@@ -221,7 +221,7 @@ class Ways(Case):
                 r = run([MALLOW, *command, "-p", str(p.pid)])
                 self.assertEqual(r.rc, 1, (allocator, command, r.err))
                 self.assertRegex(r.err, b"a malloc that is not glibc's, or something stands before it|"
-                                 b"an allocator whose own functions would get past the library")
+                                 b"an allocator whose own functions would bypass the library")
                 self.go(p, "plain")
                 self.leave(p)
 

@@ -113,7 +113,7 @@ class Heaptrack(unittest.TestCase):
             with self.subTest(form):
                 with open(path("cut"), "wb") as f:
                     f.write(text)
-                self.assertIn("cut was cut off", mallow("import", path("cut"), "-o", path("cut.mlw"), "-q",
+                self.assertIn("cut is truncated", mallow("import", path("cut"), "-o", path("cut.mlw"), "-q",
                                                         "--format=heaptrack").stderr)
                 now = report(path("cut.mlw"))
                 self.assertTrue(any("cut off" in w for w in now["warnings"]))

@@ -7,7 +7,7 @@ from mallowtest import MALLOW
 from probing import Case, main, mallow, reads, victim
 
 TRACING = "/sys/kernel/tracing"
-WHY = "another tool's probe on it keeps its count elsewhere (memleak of bcc does): end that first"
+WHY = "another tool's probe on it keeps its count elsewhere (bcc's memleak does); end that tool first"
 
 
 def offset_of(program, name):

@@ -11,8 +11,8 @@ from mallowtest import MALLOW
 import first_instructions
 from probing import Case, attached, main, mallow, reads, victim
 
-NOT_PROVEN = "Linux is not known to handle its first instruction in a probe"
-BECOMES_CALL = "Linux 6.18 makes a call of the nop that it begins with, and children forked afterwards can crash"
+NOT_PROVEN = "its first instruction is not known to work under a probe"
+BECOMES_CALL = "Linux 6.18 replaces the nop at its start by a call, which can crash children that are forked later"
 NOPS = ("e_0f1f440000", "e_660f1f4000")
 # Opcodes whose ModRM byte says which instruction it is.
 GROUPS = {"80", "81", "83", "8f", "c0", "c1", "c6", "c7", "d0", "d1", "d2", "d3", "d9", "db", "dd", "f6", "f7", "fe", "ff", "0fba",

@@ -158,7 +158,7 @@ class Reach(Case):
         self.assertEqual(out.returncode, 0, out.stderr)
         document = json.loads(out.stdout)
         self.assertEqual([f["function"] for f in document["not_placed"]], ["patched"])
-        self.assertIn("patched cannot be probed: its code in the process is not that of its file\n", out.stderr)
+        self.assertIn("patched cannot be probed: its code in the process differs from its file\n", out.stderr)
         target.communicate(b"g")
         self.assertEqual(target.returncode, 0)
 

@@ -29,38 +29,38 @@ class Usage(unittest.TestCase):
 
     def test_targets(self):
         for kind in self.kinds():
-            self.assertIn("say one of -p PID, -a", self.wrong(kind))
+            self.assertIn("no target given; use -p PID, -a", self.wrong(kind))
             self.assertIn("too many targets", self.wrong(kind, "-a", "-p", str(os.getpid())))
             self.assertIn("too many targets", self.wrong(kind, "-a", "--", "/bin/true"))
 
     def test_keys(self):
-        self.assertIn("'weather' is none of process", self.wrong("sizes", "--by", "process,weather", "/bin/true"))
-        self.assertIn("is not for", self.wrong("sizes", "--by", "cache", "/bin/true"))
+        self.assertIn("'weather' is not one of process", self.wrong("sizes", "--by", "process,weather", "/bin/true"))
+        self.assertIn("does not apply to", self.wrong("sizes", "--by", "cache", "/bin/true"))
 
     def test_order(self):
-        self.assertIn("--order: 'majr' is none of minor, major", self.wrong("faults", "--order", "majr", "/bin/true"))
-        self.assertIn("--order is not for 'arenas'", self.wrong("arenas", "--order", "calls", "/bin/true"))
+        self.assertIn("--order: 'majr' is not one of minor, major", self.wrong("faults", "--order", "majr", "/bin/true"))
+        self.assertIn("--order does not apply to 'arenas'", self.wrong("arenas", "--order", "calls", "/bin/true"))
 
     def test_conditions(self):
-        for where, message in [("weather==1", "'weather' is none of pid, ppid, uid, comm, tid, cpu, address, access, mapping, "
+        for where, message in [("weather==1", "'weather' is not one of pid, ppid, uid, comm, tid, cpu, address, access, mapping, "
                                               "minor, major, which 'faults' knows"),
                                ("minor>1 major", "&& or || is missing at 'major'"), ("(minor", "a ) is missing at the end"),
                                ("minor &&", "a field is missing at the end"), ("minor>", "a value is missing at the end"),
                                ("comm", 'comm needs a comparison: comm == "..."'), ("comm<'x'", "comm is a text"),
-                               ("minor~'x'", "minor is no text"), ("comm=='x", "the quote of 'x is not closed"),
-                               ("mapping~'a*b'", "'a*b': a pattern may end with *"), ("minor>9x", "'9x' is no number, for minor"),
-                               ("access=='weather'", '"weather" is none of "kernel access"'),
+                               ("minor~'x'", "minor is not a text"), ("comm=='x", "the quote of 'x is not closed"),
+                               ("mapping~'a*b'", "'a*b': a pattern may end with *"), ("minor>9x", "'9x' is not a number, for minor"),
+                               ("access=='weather'", '"weather" is not one of "kernel access"'),
                                ("||".join(["minor"] * 17), "at most 16 comparisons fit"), ("(" * 40 + "minor", "the parentheses are too deep"),
-                               ("comm=='" + "x" * 64 + "'", "a value is too long"), ("minor==99999999999999999999", "'99999999999999999999' is no number")]:
+                               ("comm=='" + "x" * 64 + "'", "a value is too long"), ("minor==99999999999999999999", "'99999999999999999999' is not a number")]:
             with self.subTest(where):
                 self.assertIn(f"--where: {message}", self.wrong("faults", "--where", where, "/bin/true"))
-        self.assertIn("'bytes' is none of pid, ppid, uid, comm, which 'rss' knows", self.wrong("rss", "--where", "bytes>1", "/bin/true"))
-        self.assertIn("'tid' is none of pid, ppid, uid, comm, which 'arenas'", self.wrong("arenas", "--where", "tid==1", "/bin/true"))
-        self.assertIn("'function' is none of", self.wrong("sizes", "--where", "function=='malloc'", "/bin/true"))
+        self.assertIn("'bytes' is not one of pid, ppid, uid, comm, which 'rss' knows", self.wrong("rss", "--where", "bytes>1", "/bin/true"))
+        self.assertIn("'tid' is not one of pid, ppid, uid, comm, which 'arenas'", self.wrong("arenas", "--where", "tid==1", "/bin/true"))
+        self.assertIn("'function' is not one of", self.wrong("sizes", "--where", "function=='malloc'", "/bin/true"))
 
     def test_histograms(self):
-        self.assertIn("--hist: 'calls' is none of grown_bytes, released_bytes", self.wrong("brk", "--hist", "calls", "/bin/true"))
-        self.assertIn("--hist is not for 'faults'", self.wrong("faults", "--hist", "minor", "/bin/true"))
+        self.assertIn("--hist: 'calls' is not one of grown_bytes, released_bytes", self.wrong("brk", "--hist", "calls", "/bin/true"))
+        self.assertIn("--hist does not apply to 'faults'", self.wrong("faults", "--hist", "minor", "/bin/true"))
 
     def test_list(self):
         out = mallow("probe", "calls", "--list", "--", "/bin/true")
@@ -76,7 +76,7 @@ class Usage(unittest.TestCase):
         offsets = [f["offset"] for f in document["functions"]]
         self.assertEqual(offsets, sorted(offsets))
         self.assertGreater(offsets[0], 0)
-        self.assertIn("--list is not for 'brk'", self.wrong("brk", "--list", "/bin/true"))
+        self.assertIn("--list does not apply to 'brk'", self.wrong("brk", "--list", "/bin/true"))
         self.assertIn("none of the functions", self.wrong("calls", "--list", "--function", "no_such_thing", "/bin/true"))
 
     def test_a_name_is_for_all_processes(self):

@@ -81,7 +81,7 @@ class ClickHouse(Test):
         with Pushing(url, "--push-as", "clickhouse", "--spool", spool, "--label", "service_name=shop", "--label", "version=7") as w:
             w.says("answers 404")  # there is no store yet; nothing is lost
             self.fleet("init", "--store", url)
-            w.says("takes profiles again")
+            w.says("accepts profiles again")
             server.end()
             w.says("it is tried again")
             wait_until(lambda: os.listdir(spool), "reports in the spool")

@@ -122,7 +122,7 @@ class Otlp(unittest.TestCase):
         def answer(n, asked):
             return 200, {}, b"\x0a\x05\x08\x01\x12\x01x" if n == 1 else b""
         _, said = self.pushed(answer=answer)
-        self.assertIn("refused some of it", said)
+        self.assertIn("refused the rest", said)
         self.assertIn("; 1 refused by the server", said)
 
     def test_what_says_that_all_was_taken(self):

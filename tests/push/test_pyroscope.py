@@ -194,7 +194,7 @@ class Tokens(Base):
             watch.says("answers 401: who are you?; it is tried again")
             answers["now"] = (200, {}, b"")
             wait_until(lambda: len(server.taken) >= 2, "it is tried again")
-            watch.says("takes profiles again")
+            watch.says("accepts profiles again")
             self.assertNotIn("dropped", watch.end())
 
 
@@ -353,7 +353,7 @@ class Spool(Base):
         self.assertIn("other users can write", self.refused("--push", url, "--spool", self.path("shared"), status=125))
         os.mkdir(self.path("other"))
         self.write("other/00000000000000000007.otlp", "x")
-        self.assertIn("holds letters for otlp", self.refused("--push", url, "--spool", self.path("other"), status=125))
+        self.assertIn("holds profiles for otlp", self.refused("--push", url, "--spool", self.path("other"), status=125))
         self.write("file", "")
         self.refused("--push", url, "--spool", self.path("file"), status=125)
         self.refused("--push", url, "--spool", self.path("a/b"), status=125)
@@ -366,10 +366,10 @@ class Spool(Base):
 
 class Words(Base):
     def test_urls(self):
-        for url, why in (("http://example.org:4040", "https:// it must be"), ("http://127.0.0.1.example.org", "https://"),
+        for url, why in (("http://example.org:4040", "use https://"), ("http://127.0.0.1.example.org", "https://"),
                          ("http://[::2]:4040", "https://"), ("ftp://127.0.0.1", "not known"),
                          ("http://me:s3cret@127.0.0.1", "--push-token-file"), ("http://127.0.0.1/?a=s3cret", "query"),
-                         ("http://127.0.0.1/#s3cret", "query"), ("http://", "no URL"), ("http://a b", "no URL")):
+                         ("http://127.0.0.1/#s3cret", "query"), ("http://", "not a URL"), ("http://a b", "not a URL")):
             said = self.refused("--push", url)
             self.assertIn(why, said)
             self.assertNotIn("s3cret", said)

@@ -99,7 +99,7 @@ class Compares(unittest.TestCase):
         self.assertTrue(0.8 < mean["ratio"] < 1.25, mean)
         self.check_shards(out)
         self.assertIn("either", mallow("compare", "--corpus", self.workload, status=2).stderr)
-        self.assertIn("which workload", mallow("compare", status=2).stderr)
+        self.assertIn("no workload given", mallow("compare", status=2).stderr)
 
     def shard_files(self, whole, n):
         """What n machines would have printed, had they measured just this."""
@@ -118,16 +118,16 @@ class Compares(unittest.TestCase):
         self.assertEqual(merged, whole)
         self.assertIn("geometric mean", mallow("compare", "--merge", *files).stdout)
         self.assertIn("No such file", mallow("compare", "--merge", files[0] + ".gone", status=1).stderr)
-        for wrong, why in ((files[:2], "shard 3 of 3 is missing"), (files + files[:1], "is there twice"),
-                           ([files[0], self.workload], "is no JSON"), ([], "takes the FILEs")):
+        for wrong, why in ((files[:2], "shard 3 of 3 is missing"), (files + files[:1], "occurs twice"),
+                           ([files[0], self.workload], "is not JSON"), ([], "takes the FILEs")):
             self.assertIn(why, mallow("compare", "--merge", *wrong, status=2).stderr)
         with open(files[1], encoding="utf-8") as f:
             document = json.load(f)
-        for spoil, why in ((lambda d: d["corpus"][0]["runs"].pop(), "not whole"),
+        for spoil, why in ((lambda d: d["corpus"][0]["runs"].pop(), "incomplete"),
                            (lambda d: d["corpus"][0]["runs"].reverse(), "order"),
                            (lambda d: d["corpus"][0]["candidates"].pop(), "different allocators"),
-                           (lambda d: d["corpus"][0].update(workload=whole["corpus"][0]["workload"]), "is there twice"),
-                           (lambda d: d.update(shard="0/3"), "it is no result"), (lambda d: d.update(shard="2/4"), "shard of 4"),
+                           (lambda d: d["corpus"][0].update(workload=whole["corpus"][0]["workload"]), "occurs twice"),
+                           (lambda d: d.update(shard="0/3"), "it is not a result"), (lambda d: d.update(shard="2/4"), "one of 4 shards"),
                            (lambda d: d.update(corpus=[1, None, {}]), "without a workload")):
             bad = json.loads(json.dumps(document))
             for c in bad["corpus"]:
@@ -143,7 +143,7 @@ class Compares(unittest.TestCase):
                 json.dump(bad, f)
             said = mallow("compare", "--merge", *others, status=2).stderr
             self.assertIn(why, said)
-            if why != "is there twice":  # which is seen in the later of the two
+            if why != "occurs twice":  # which is seen in the later of the two
                 self.assertIn(others[1] + ": ", said)
 
     def test_a_shard(self):
@@ -151,7 +151,7 @@ class Compares(unittest.TestCase):
         self.assertEqual(out["shard"], "2/8")
         self.assertTrue(0 < len(out["corpus"]) < 4)
         for text in ("0/2", "3/2", "2", "1/", "/2", "a/b", "1/2x", "-1/2", "1/99999"):
-            self.assertIn("no shard", mallow("compare", "--corpus", f"--shard={text}", status=2).stderr)
+            self.assertIn("not a shard", mallow("compare", "--corpus", f"--shard={text}", status=2).stderr)
         self.assertIn("has no workload", mallow("compare", "--corpus", "--shard", "4000/4000", status=2).stderr)
         self.assertIn("needs --corpus", mallow("compare", "--shard", "1/2", self.workload, status=2).stderr)
 

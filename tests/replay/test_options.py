@@ -171,7 +171,7 @@ void *realloc(void *p, size_t n)
     def test_settings_that_glibc_would_pass_over(self):
         for setting, says in (("glibc.malloc.arenas_max=1", "unknown tunable 'glibc.malloc.arenas_max'"),
                               ("glibc.malloc.mmap_threshold=64K", "'glibc.malloc.mmap_threshold=65536'"),
-                              ("glibc.malloc.arena_max=", "no number"), ("glibc.malloc.arena_max=two", "no number")):
+                              ("glibc.malloc.arena_max=", "not a number"), ("glibc.malloc.arena_max=two", "not a number")):
             for command in "replay", "compare", "tune":
                 said = mallow(command, "--set", setting, self.big, status=2).stderr
                 self.assertIn(says, said)

@@ -123,7 +123,7 @@ class To(Test):
     def test_not_removed_where_the_server_forgets(self):
         self.store.fault = lambda h, path, body: h.command == "HEAD" and (h.answer(404) or True)
         said = self.finish(self.start("--remove"))
-        self.assertIn("has none of its size", said)
+        self.assertIn("has no object of its size", said)
         self.assertGreater(json.loads(mallow("report", "--json", self.file).stdout)["events"], 60000)
 
     def test_a_server_that_is_away_for_a_while(self):

@@ -199,7 +199,7 @@ class Removed(Case):
 
     def test_not_where_the_server_forgets(self):
         self.stays(lambda h, path, body: h.command == "PUT" and path.endswith("2.seg") and (h.answer(201) or True),
-                   "has none of its size")
+                   "has no object of its size")
 
     def test_not_where_the_server_keeps_less(self):
         def fault(handler, path, body):
@@ -208,7 +208,7 @@ class Removed(Case):
             self.store.objects[path] = body[:-1]
             handler.answer(201)
             return True
-        self.stays(fault, "has none of its size")
+        self.stays(fault, "has no object of its size")
 
     def test_not_where_the_server_does_not_say(self):
         self.stays(lambda h, path, body: h.command == "HEAD" and (h.answer(405) or True), "does not say whether")
@@ -368,7 +368,7 @@ class Interrupted(Case):
         lines += [f"{s}  {i:08}.seg" for i, s in enumerate(sums)]
         self.store.objects[self.below + "progress.sha256"] = "\n".join(lines).encode() + b"\n"
         said = self.pull("--partial").stderr
-        self.assertIn("not all of it", said)
+        self.assertIn("is truncated", said)
         self.assertEqual(self.read(self.back), part)
         found = mallow("report", "--json", self.back)
         self.assertEqual(found.returncode, 0, found.stderr)
@@ -384,7 +384,7 @@ class Hostile(Case):
         good = self.store.objects[self.below + "00000002.seg"]
         for bad, said in ((None, "00000002.seg is missing"), (good[:-1], "too short"), (b"", "too short"),
                           (good[:-1] + bytes([good[-1] ^ 1]), "checksum differs"),
-                          (good + bytes(1 << 20), "longer than it may be")):
+                          (good + bytes(1 << 20), "the answer is longer than")):
             with self.subTest(said):
                 if bad is None:
                     del self.store.objects[self.below + "00000002.seg"]
@@ -404,8 +404,8 @@ class Hostile(Case):
                     good.replace("# begins ", "# begins x")):
             with self.subTest(bad[:300]):
                 self.store.objects[path] = bad.encode()
-                self.assertIn("no list of a recording's segments", self.fails_to_pull())
-                self.assertIn("no list", self.push(status=1).stderr)
+                self.assertIn("not a list of a recording's segments", self.fails_to_pull())
+                self.assertIn("not a list", self.push(status=1).stderr)
         self.push("-q", "--replace")
         self.pull("-q")
         self.assertEqual(self.read(self.back), self.data)
@@ -422,7 +422,7 @@ class Hostile(Case):
             handler.close_connection = True
             return True
         self.store.fault = fault
-        self.assertIn("longer than it may be", self.fails_to_pull())
+        self.assertIn("the answer is longer than", self.fails_to_pull())
 
     def test_elsewhere(self):
         self.store.fault = lambda h, path, body: h.answer(302, Location="http://127.0.0.1:9/x\x1b[31m") or True

@@ -142,11 +142,11 @@ class All(Case):
         self.assertIsNone(mine.poll())
 
     def test_usage(self):
-        for args, text in ((("-a", "--period", "4K"), "--how preloaded"), (("-a", "--how", "inject"), "not for -a"),
+        for args, text in ((("-a", "--period", "4K"), "--how preloaded"), (("-a", "--how", "inject"), "does not work with -a"),
                            (("--comm", "x", "/bin/true"), "needs -a"), (("--cgroup", "/x", "-p", "1"), "needs -a"),
                            (("-a", "--cgroup", "x"), "is not a control group"), (("-a", "--cgroup", "/x/"), "is not a control group"),
                            (("-a", "--user", "no-such-user-here"), "no user"), (("-a", "--user", "-1"), "no user"),
-                           (("-a", "--user", "4294967295"), "no user"), (("-a", "/bin/true"), "not more"),
+                           (("-a", "--user", "4294967295"), "no user"), (("-a", "/bin/true"), "exclude each other"),
                            (("--duration", "1s", "/bin/true"), "--duration needs -p or -a")):
             out = subprocess.run([MALLOW, "watch", *args], capture_output=True, text=True, check=False, timeout=600)
             self.assertEqual((out.returncode, out.stdout), (2, ""), args)

@@ -67,14 +67,14 @@ class File(Case):
         self.assertEqual(watch.end()[2], 0)
 
     def test_mistakes(self):
-        for text, line, why in (("period 8K\n", 1, "no 'key = value'"), ("\n\nperiod = x\n", 3, "not a size"),
-                                ("every = 1ms\n", 1, "out of range"), ("period = 8K\nperiod = 9K\n", 2, "stands above already"),
-                                ("perriod = 8K\n", 1, "no key 'perriod'"), ("json = true\n", 1, "neither yes nor no"),
-                                ("on-error = explode\n", 1, "none of continue|die"), ("period =\n", 1, "no value"),
-                                ("= 8K\n", 1, "no key ''"), ("pid = 1\n", 1, "belongs on the command line"),
-                                ("config = x\n", 1, "belongs on the command line"), ("n = 3\n", 1, "no key 'n'"),
+        for text, line, why in (("period 8K\n", 1, "not 'key = value'"), ("\n\nperiod = x\n", 3, "not a size"),
+                                ("every = 1ms\n", 1, "out of range"), ("period = 8K\nperiod = 9K\n", 2, "is set twice"),
+                                ("perriod = 8K\n", 1, "unknown key 'perriod'"), ("json = true\n", 1, "neither yes nor no"),
+                                ("on-error = explode\n", 1, "not one of continue|die"), ("period =\n", 1, "the value is missing"),
+                                ("= 8K\n", 1, "unknown key ''"), ("pid = 1\n", 1, "belongs on the command line"),
+                                ("config = x\n", 1, "belongs on the command line"), ("n = 3\n", 1, "unknown key 'n'"),
                                 ("period = \"8K\"\n", 1, "not a size"), ("# ok\r\nperiod = 8K # big\r\n", 2, "not a size"),
-                                ("\x1b[31m = 1\n", 1, "no key '")):
+                                ("\x1b[31m = 1\n", 1, "unknown key '")):
             self.write(text)
             out = subprocess.run([MALLOW, "watch", "--config", self.file, "--", "/bin/echo", "ran"], capture_output=True,
                                  text=True, check=False, timeout=300)
@@ -95,7 +95,7 @@ class File(Case):
         self.write("period = 8K\n", 0o666)
         refused("can be changed by other users")
         self.write("period = 8K\n\0every = 1s\n")
-        refused("is no text")
+        refused("contains a NUL byte")
         self.write("# " + "x" * (70 << 10) + "\n")
         refused("--config")
         os.unlink(self.file)
@@ -111,7 +111,7 @@ class Again(Case):
         self.assertEqual(watch.next("old")["period_bytes"], 8192)
         self.write("period = 32K\nold = 1ms\nevery = 500ms\nperoid = 3\n")
         watch.signal(signal.SIGHUP)
-        self.assertIn(f"{self.file}:4: ", self.said(watch, "no key"))
+        self.assertIn(f"{self.file}:4: ", self.said(watch, "unknown key"))
         self.said(watch, "nothing was changed")
         self.assertEqual(watch.next("old")["period_bytes"], 8192)
         self.write(f"period = 32K\nold = 2ms\nevery = 600ms\npprof = {self.place}/profile\n")

@@ -156,8 +156,8 @@ class Threshold(Case):
         self.check_live(self.finals()[0], 60, 60)
 
     def test_usage(self):
-        for args, text in ((("--dump-when", "rss"), "no threshold"), (("--dump-when", "rss>0"), "no threshold"),
-                           (("--dump-when", "rss>1G,psi>200%"), "no threshold"),
+        for args, text in ((("--dump-when", "rss"), "not a threshold"), (("--dump-when", "rss>0"), "not a threshold"),
+                           (("--dump-when", "rss>1G,psi>200%"), "not a threshold"),
                            (("--dump-to", self.folder), "--dump-when"),
                            (("--dump-when", "rss>1G", "--dump-to", self.folder + "/none"), "cannot write")):
             out = subprocess.run([MALLOW, "watch", *args, "--", "/bin/true"], capture_output=True, text=True,

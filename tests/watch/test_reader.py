@@ -306,7 +306,7 @@ class Usage(unittest.TestCase):
     def test_refusals(self):
         for args, words in (((), "nothing to watch"), (("-p", "1", "true"), "not more"),
                             (("-p", "x"), "'x' is not a process id"), (("-p", "0"), "not a process id"),
-                            (("--guard", "2", "-p", "1"), "none of off, all"),
+                            (("--guard", "2", "-p", "1"), "not off, all"),
                             (("--period", "0", "-p", "1"), "out of range"), (("--colour", "-p", "1"), "unknown option")):
             out = run(*args)
             self.assertEqual(out.returncode, 2, args)

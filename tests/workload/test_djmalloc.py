@@ -54,7 +54,7 @@ class Formats(Test):
         self.assertEqual(self.read("u.mwl")["calls"], {"malloc": 2})
         self.assertEqual(sorted(os.listdir(self.folder)), ["t.mwl", "trace.0", "trace.1", "trace.2", "u.mwl"])
         said = mallow("workload", names[0], self.path("t.mwl"), "-o", self.path("v.mwl"), status=2).stderr
-        self.assertIn("no raw trace", said)
+        self.assertIn("not a raw trace", said)
 
     def test_every_type(self):
         got, said = self.convert(
@@ -108,8 +108,8 @@ class Formats(Test):
     def test_what_never_comes_is_said(self):
         got, said = self.convert(record(1, MALLOC, 0, A, 1), record(2, MALLOC, 0, A, 2), record(1, FREE, B))
         self.assertEqual((got["calls"], got["unknown_frees"]), ({"malloc": 2}, 1))
-        self.assertIn("given out again", said)
-        self.assertIn("did not see begin", said)
+        self.assertIn("allocated again", said)
+        self.assertIn("was not recorded", said)
 
     def test_damage(self):
         self.assertIn("does not exist", self.convert(record(1, 77), status=1)[1])

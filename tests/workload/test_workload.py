@@ -39,7 +39,7 @@ class Workloads(unittest.TestCase):
             told = [json.loads(mallow("replay", "--dry-run", "--json", file).stdout) for file in (workload, first)]
             self.assertEqual(told[0]["operations"], told[1]["operations"])
         self.assertEqual([n for n in os.listdir(path()) if n.endswith("~")], [])
-        self.assertIn("only workloads of mallow's own", mallow("workload", "-o", first, "--format=wl", trace, status=2).stderr)
+        self.assertIn("only mallow's own workloads", mallow("workload", "-o", first, "--format=wl", trace, status=2).stderr)
 
     def compare(self, trace, workload):
         with open(workload, "rb") as f:

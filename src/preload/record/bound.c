@@ -272,9 +272,8 @@ void bound_unwritten(struct thread *t, int error)
     if (recorder.lone) {
         static volatile uint32_t said;
         if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-            process_say(
-                "mallow: the recording cannot be written; the program runs on, what could not "
-                "be recorded is counted\n");
+            process_say("mallow: the recording cannot be written; the program continues, and lost "
+                        "calls are counted\n");
     }
 }
 

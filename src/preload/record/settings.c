@@ -11,8 +11,8 @@ uint32_t settings_stacks(void)
     if (v && !strcmp(v, "caller"))
         return MLW_STACKS_CALLER;
     if (v && *v && strcmp(v, "full") != 0)
-        process_say("mallow: MALLOW_STACKS is none of full, caller and none: stacks are recorded "
-                    "in full\n");
+        process_say(
+            "mallow: MALLOW_STACKS is not full, caller or none: stacks are recorded in full\n");
     return MLW_STACKS_FULL;
 }
 

@@ -151,14 +151,14 @@ static const char *describe_carried(struct image_work *g, uint64_t blocks, uint6
 {
     const struct carry_sum t = total_of(g->carry);
     char text[400];
-    const int n = snprintf(
-        text, sizeof text,
-        "flight recorder: events begin %.3f s after the recording did. Of before, %llu live blocks "
-        "of %llu bytes are kept, with their stacks and times; %llu allocations of %llu bytes, %llu "
-        "of them temporary, are sums",
-        (double)timebase_ns(g->time, g->carry->cut) / 1e9, (unsigned long long)blocks,
-        (unsigned long long)bytes, (unsigned long long)t.calls, (unsigned long long)t.bytes,
-        (unsigned long long)t.temporary);
+    const int n =
+        snprintf(text, sizeof text,
+                 "flight recorder: events begin %.3f s after the recording did. Of earlier calls "
+                 "it keeps %llu live blocks of %llu bytes, with their stacks and times; %llu "
+                 "allocations of %llu bytes, %llu of them temporary, are kept as sums",
+                 (double)timebase_ns(g->time, g->carry->cut) / 1e9, (unsigned long long)blocks,
+                 (unsigned long long)bytes, (unsigned long long)t.calls,
+                 (unsigned long long)t.bytes, (unsigned long long)t.temporary);
     return arena_text(&g->arena, text, n < 0 ? 0 : (size_t)n);
 }
 

@@ -494,7 +494,7 @@ static int check_push_options(const struct watch_push_options *o, struct error *
 {
     if (o->url && o->as == CLICKHOUSE && o->most_bytes)
         return error_set(err, ERROR_USAGE,
-                         "--push-size is for profiles: a report in a store is whole");
+                         "--push-size applies to profiles only: a report in a store is not split");
     return o->url ? check_labels(&o->labels, o->as, err) : 0;
 }
 

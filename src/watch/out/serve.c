@@ -209,7 +209,7 @@ static void answer_profile(struct watch_serve *s, struct serve_request *request,
         return;
     }
     if (debug && strcmp(debug, "0") != 0) {
-        refuse_with(reply, BAD_REQUEST, "debug: only 0, the binary format of pprof, is there");
+        refuse_with(reply, BAD_REQUEST, "debug: only 0, the binary format of pprof, is supported");
         return;
     }
     struct watch_process *p = d ? find_again(s, d) : choose_served_process(s, request, reply);
@@ -261,7 +261,8 @@ static void answer(void *arg, struct serve_request *request, struct serve_reply 
         answer_profile(s, request, reply, "alloc_space");
     else
         refuse_with(reply, NOT_FOUND,
-                    "not here; /, /report.json, /metrics, /debug/pprof/heap, /debug/pprof/allocs");
+                    "not found; the paths are /, /report.json, /metrics, /debug/pprof/heap, "
+                    "/debug/pprof/allocs");
 }
 
 /* ---- the server ---- */

@@ -50,13 +50,13 @@ static int choose_processes(struct watch_all *a, const struct watch_all_options 
 int watch_all_check(bool all, bool automatic, bool inject, bool settings, struct error *err)
 {
     if (all && inject)
-        return error_set(err, ERROR_USAGE, "--how inject is not for -a, which changes no process");
+        return error_set(err, ERROR_USAGE,
+                         "--how inject does not work with -a, which changes no process");
     if (all && automatic && settings)
         return error_set(
             err, ERROR_USAGE,
-            "--period, --guard, --guard-side and --on-error are not for -a, which only "
-            "listens: with --how preloaded, or set them where the processes "
-            "are started");
+            "--period, --guard, --guard-side and --on-error do not work with -a, which only "
+            "listens: with --how preloaded, or set them where the processes are started");
     return 0;
 }
 

@@ -84,9 +84,9 @@ int watch_attach(struct watch_attach *a, const pid_t *pids, size_t count, const 
             continue;
         if (guard && strcmp(guard, "off") != 0)
             return error_set(err, ERROR_UNSUPPORTED,
-                             "process %d runs without the library; attached to as it runs, its "
-                             "blocks stay where its allocator put them, so that none can be "
-                             "guarded: without --guard, or start it again under 'mallow watch'",
+                             "process %d runs without the library; after attaching, its blocks "
+                             "stay where its allocator put them, and none can be guarded: omit "
+                             "--guard, or start it again under 'mallow watch'",
                              (int)pids[i]);
         hold_end_signals();
         if (attach_to_pid(a, pids[i], err))
@@ -144,6 +144,6 @@ int watch_detach(pid_t pid, bool quiet, struct note note, struct error *err)
                       inject_away(&result, away), result.slots);
     }
     if (!quiet && !any)
-        note_line(&note, "process %d is not attached to: nothing was to be put back", (int)pid);
+        note_line(&note, "process %d is not attached to: there was nothing to restore", (int)pid);
     return 0;
 }

@@ -180,17 +180,18 @@ static void print_dropped(const struct page *p, const struct watch_process *proc
     uint64_t asked = watch_period(process, false), period = watch_period(process, true);
     if (period > asked)
         text_printf(p->out,
-                    "  so many samples are live that one byte in %s is sampled by now, not in %s: "
-                    "estimates hold, their intervals grow\n",
+                    "  many samples are live, so one byte in %s is sampled now, instead of %s: "
+                    "estimates hold, and their intervals grow\n",
                     SIZE(period), SIZE(asked));
     if (watch_dropped(process))
-        text_printf(p->out,
-                    "  %s %s found no room: of %s allocated, whatever is still there is "
-                    "missing in the estimates\n",
-                    COUNT(watch_dropped(process)),
-                    plural(watch_dropped(process), "sample", "samples"), SIZE(c->dropped_weight));
+        text_printf(
+            p->out,
+            "  %s %s could not be stored: the estimates lack the live part of %s allocated\n",
+            COUNT(watch_dropped(process)), plural(watch_dropped(process), "sample", "samples"),
+            SIZE(c->dropped_weight));
     if (c->crowded)
-        text_printf(p->out, "  %s %s a stack that found no room: a site of no frames\n",
+        text_printf(p->out,
+                    "  %s %s a stack that could not be stored, shown as a site without frames\n",
                     COUNT(c->crowded), plural(c->crowded, "sample has", "samples have"));
     if (process->torn)
         text_printf(p->out, "  %s records were torn when the process died\n", COUNT(process->torn));
