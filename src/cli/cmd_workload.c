@@ -112,7 +112,7 @@ static int write_foreign(const struct command *self, const struct workload_cli *
         return command_fail(self, &err);
     if (changed)
         command_warn(self,
-                     "that format cannot express %s operations, which became the nearest ones "
+                     "%s operations cannot be expressed in that format and became the nearest ones "
                      "(aligned_alloc, and in a workload posix_memalign, valloc and pvalloc, "
                      "memalign; reallocarray realloc, sized frees free)",
                      COUNT(changed));

@@ -482,4 +482,4 @@ class FalseServer(fleet.Case):
             f.write("a\x01b")
         self.fails("control character", "report", "--store", url, "--key-file", key, status=2)
         self.fails("does not end in the name", "report", "--store", self.url + "%27", status=2)
-        self.fails("is not known", "report", "--store", "ftp://127.0.0.1/x", status=2)
+        self.fails("is not supported", "report", "--store", "ftp://127.0.0.1/x", status=2)

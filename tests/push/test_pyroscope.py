@@ -367,7 +367,7 @@ class Spool(Base):
 class Words(Base):
     def test_urls(self):
         for url, why in (("http://example.org:4040", "use https://"), ("http://127.0.0.1.example.org", "https://"),
-                         ("http://[::2]:4040", "https://"), ("ftp://127.0.0.1", "not known"),
+                         ("http://[::2]:4040", "https://"), ("ftp://127.0.0.1", "not supported"),
                          ("http://me:s3cret@127.0.0.1", "--push-token-file"), ("http://127.0.0.1/?a=s3cret", "query"),
                          ("http://127.0.0.1/#s3cret", "query"), ("http://", "not a URL"), ("http://a b", "not a URL")):
             said = self.refused("--push", url)
@@ -379,7 +379,7 @@ class Words(Base):
             self.assertIn("--label", self.refused("--push", "http://127.0.0.1:9", "--label", label), label)
         self.assertIn("twice", self.refused("--push", "http://127.0.0.1:9", "--label", "a=b", "--label", "a=c"))
         many = [word for i in range(25) for word in ("--label", f"a{i}=b")]
-        self.assertIn("24 at most", self.refused("--push", "http://127.0.0.1:9", *many))
+        self.assertIn("24 labels at most", self.refused("--push", "http://127.0.0.1:9", *many))
 
     def test_options_of_a_push_without_one(self):
         for words in (("--push-as", "pyroscope"), ("--push-every", "1s"), ("--push-size", "1M"), ("--label", "a=b"),

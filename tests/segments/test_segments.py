@@ -427,7 +427,7 @@ class Hostile(Case):
     def test_elsewhere(self):
         self.store.fault = lambda h, path, body: h.answer(302, Location="http://127.0.0.1:9/x\x1b[31m") or True
         said = self.fails_to_pull()
-        self.assertIn("elsewhere: http://127.0.0.1:9/x", said)
+        self.assertIn("a redirection to http://127.0.0.1:9/x", said)
         self.assertNotIn("\x1b", said)
         self.assertIn("elsewhere", self.push("--retry=0", status=1).stderr)
 

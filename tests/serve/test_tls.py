@@ -211,7 +211,7 @@ class Refused(Case):
         short = secret(f"{self.place}/short", "letmein")
         self.refused(beyond + tls + ("--token-file", short), "fewer than 16 characters")
         for options in (tls, ("--token-file", self.token)):
-            self.refused(options, "of --listen")
+            self.refused(options, "need --listen")
 
     def test_files(self):
         def options(**files):
