@@ -3,9 +3,9 @@
  *
  * Owns: the list that the split of the resident size asks. A heap of an arena begins with its
  * arena's address, and an arena lies behind the first words of its first heap: read in the process,
- * and believed when they agree. What the main arena has besides the program break its recorder has
- * said; stacks are of stacks.h. Everything read is hostile: it is bounded, and decides only what
- * memory is called. One thread. */
+ * and believed when they agree. The recorder reports the memory that the main arena has besides the
+ * program break. Stacks come from glibc's rings of thread descriptors. Everything read is hostile:
+ * it is bounded, and decides only what memory is called. One thread. */
 #ifndef MALLOW_RECORD_PLACES_H
 #define MALLOW_RECORD_PLACES_H
 

@@ -87,7 +87,8 @@ static bool same_name(const char *a, const char *b)
 static int check_labels(const struct text_list *labels, int as, struct error *err)
 {
     if (labels->count > LABELS_MOST)
-        return error_set(err, ERROR_USAGE, "--label: servers accept %u labels at most", LABELS_MOST);
+        return error_set(err, ERROR_USAGE, "--label: servers accept %u labels at most",
+                         LABELS_MOST);
     for (size_t i = 0; i < labels->count; i++) {
         const char *fault = label_fault(labels->items[i], as);
         if (fault)
