@@ -435,14 +435,14 @@ class FalseServer(fleet.Case):
         for answers, words, status in [
                 ([(500, b"\x1b[2Jbroken\nmore")], "?[2Jbroken", 1),
                 ([(302, b"")], "answers 302", 1),
-                ([(200, b"")], "was cut", 1),
+                ([(200, b"")], "is truncated", 1),
                 ([(200, number(0))], "there is no store", 2),
                 ([(200, number(1)), (200, number(9))], "a store of version 9", 1),
-                (opened + [(200, number(1, 2))], "was cut", 1),
-                (opened + [totals, (200, number(1, 1))], "was cut", 1),
-                (asked + [(200, number(5, 7))], "was cut", 1),
+                (opened + [(200, number(1, 2))], "is truncated", 1),
+                (opened + [totals, (200, number(1, 1))], "is truncated", 1),
+                (asked + [(200, number(5, 7))], "is truncated", 1),
                 (asked + [site, (200, b"")], "is damaged", 1),
-                (asked + [site, (200, number(5, 0, 1) + b"\xff\xff\xff\xff\x7f{}")], "was cut", 1),
+                (asked + [site, (200, number(5, 0, 1) + b"\xff\xff\xff\xff\x7f{}")], "is truncated", 1),
                 (asked + [site, (200, number(5, 0, 1) + b"\x03\x1b[2")], "a frame is not a JSON", 1),
                 (asked + [site, (200, number(5, 5, 1) + b"\x02{}")], "is damaged", 1)]:
             self.answers = list(answers)

@@ -131,7 +131,7 @@ class Sums(Case):
         self.assertIn(" on 3 hosts, 1 service, 1 build, 2 allocators\n", text)
         sql = run("fleet", "report", "--sql", "--allocator", "glibc 2.31", "--store", self.store).stdout
         self.assertEqual([r[1] for r in db.execute(sql)], [s["calls"] for s in old["sites"]])
-        self.assertIn("--watched goes without --allocator", run("fleet", "report", "--store", self.store, "--watched", "all", "--allocator",
+        self.assertIn("use --watched without --allocator", run("fleet", "report", "--store", self.store, "--watched", "all", "--allocator",
                                                                "x", status=2).stderr)
         self.assertIn("build-id=, allocator=, since=", run("fleet", "diff", "--store", self.store, "--old", "x=1", "--new", "all", status=2).stderr)
 

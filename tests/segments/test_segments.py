@@ -429,7 +429,7 @@ class Hostile(Case):
         said = self.fails_to_pull()
         self.assertIn("a redirection to http://127.0.0.1:9/x", said)
         self.assertNotIn("\x1b", said)
-        self.assertIn("elsewhere", self.push("--retry=0", status=1).stderr)
+        self.assertIn("a redirection to", self.push("--retry=0", status=1).stderr)
 
     def test_words_do_not_reach_the_terminal_raw(self):
         self.store.fault = lambda h, path, body: h.answer(400, b"\x1b[31mno\nmore") or True

@@ -304,7 +304,7 @@ class Damage(unittest.TestCase):
 
 class Usage(unittest.TestCase):
     def test_refusals(self):
-        for args, words in (((), "nothing to watch"), (("-p", "1", "true"), "not more"),
+        for args, words in (((), "nothing to watch"), (("-p", "1", "true"), "exclude each other"),
                             (("-p", "x"), "'x' is not a process id"), (("-p", "0"), "not a process id"),
                             (("--guard", "2", "-p", "1"), "not off, all"),
                             (("--period", "0", "-p", "1"), "out of range"), (("--colour", "-p", "1"), "unknown option")):
