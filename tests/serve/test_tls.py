@@ -211,7 +211,7 @@ class Refused(Case):
         short = secret(f"{self.place}/short", "letmein")
         self.refused(beyond + tls + ("--token-file", short), "fewer than 16 characters")
         for options in (tls, ("--token-file", self.token)):
-            self.refused(options, "need --listen")
+            self.refused(options, "needs --listen")
 
     def test_files(self):
         def options(**files):
