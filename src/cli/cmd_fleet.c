@@ -138,24 +138,16 @@ static int run_report(const struct command *self, const struct fleet_cli *cli, c
     if (status)
         return status;
     struct fleet_question q;
-    struct fleet_selection old;
+    struct fleet_selection old = {0};
     status = fleet_read_question(self, cli, &q);
     if (!status && q.growth)
         status = fleet_read_baseline(self, cli, &of, &old);
     struct fleet_store *store = status ? NULL : fleet_open_store(self, cli, &status);
     if (!store)
         return status;
-    if (cli->html)
-        status = fleet_page(cli->html, store, q.growth ? &old : NULL, &of, &q, &err);
-    else if (q.growth)
-        status = (cli->sql ? fleet_diff_sql : fleet_diff)(stdout, store, &old, &of, &q, &err);
-    else
-        status = (cli->watched        ? (cli->sql ? fleet_watched_sql : fleet_watched)
-                  : cli->leaks        ? (cli->sql ? fleet_leaks_sql : fleet_leaks)
-                  : cli->timeline     ? (cli->sql ? fleet_timeline_sql : fleet_timeline)
-                  : cli->distribution ? (cli->sql ? fleet_distribution_sql : fleet_distribution)
-                  : cli->sql          ? fleet_report_sql
-                                      : fleet_report)(stdout, store, &of, &q, &err);
+    q.old = &old;
+    status = cli->html ? fleet_page(cli->html, store, &of, &q, &err)
+                       : fleet_ask(stdout, store, &of, &q, &err);
     fleet_close(store);
     return status ? command_fail(self, &err) : command_finish(self);
 }
@@ -174,7 +166,10 @@ static int run_diff(const struct command *self, const struct fleet_cli *cli, cha
         return command_usage(
             self, "--growth, --leaks, --distribution, --timeline and --call-sites go with "
                   "report");
-    const struct fleet_question q = {.where = cli->store,
+    const struct fleet_question q = {.what = FLEET_DIFF,
+                                     .old = &old,
+                                     .where = cli->store,
+                                     .sql = cli->sql,
                                      .by = (enum metric)cli->by,
                                      .top = fleet_read_top(cli),
                                      .json = cli->json};
@@ -187,10 +182,8 @@ static int run_diff(const struct command *self, const struct fleet_cli *cli, cha
              !fleet_parse_selection(texts[1], &now, &err)) {
         store = fleet_open_store(self, cli, &status);
         if (store) {
-            const int failed =
-                cli->html
-                    ? fleet_page(cli->html, store, &old, &now, &q, &err)
-                    : (cli->sql ? fleet_diff_sql : fleet_diff)(stdout, store, &old, &now, &q, &err);
+            const int failed = cli->html ? fleet_page(cli->html, store, &now, &q, &err)
+                                         : fleet_ask(stdout, store, &now, &q, &err);
             status = failed ? command_fail(self, &err) : command_finish(self);
         }
         fleet_close(store);

@@ -103,7 +103,14 @@ uint64_t fleet_read_top(const struct fleet_cli *cli)
 int fleet_read_question(const struct command *self, const struct fleet_cli *cli,
                         struct fleet_question *q)
 {
-    *q = (struct fleet_question){.where = cli->store,
+    *q = (struct fleet_question){.what = cli->growth         ? FLEET_DIFF
+                                         : cli->watched      ? FLEET_WATCHED
+                                         : cli->leaks        ? FLEET_LEAKS
+                                         : cli->timeline     ? FLEET_TIMELINE
+                                         : cli->distribution ? FLEET_DISTRIBUTION
+                                                             : FLEET_REPORT,
+                                 .sql = cli->sql,
+                                 .where = cli->store,
                                  .by = (enum metric)cli->by,
                                  .top = fleet_read_top(cli),
                                  .json = cli->json,

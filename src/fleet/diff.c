@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "fleet/numbers.h"
 #include "fleet/page.h"
-#include "fleet/show.h"
+#include "fleet/ask.h"
 #include "fleet/store.h"
 #include "stats/stats.h"
 
@@ -259,14 +259,13 @@ static int prepare(struct fleet_store *store, const struct changes *c, struct er
     return status;
 }
 
-int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selection *old,
-               const struct fleet_selection *now, const struct fleet_question *q, struct error *err)
+int diff_show(struct asked *a, struct error *err)
 {
-    struct changes c = {.question = q, .of = {old, now}};
-    struct store_query asked = {.what = ASK_HELD, .of = now, .old = old, .by = q->by};
+    const struct fleet_question *q = a->q;
+    struct changes c = {.question = q, .of = {q->old, a->query.of}};
     int status = 0;
     for (int side = 0; side < SIDES && !status; side++) {
-        status = store_totals_ask(store, c.of[side], &c.totals[side], err);
+        status = store_totals_ask(a->store, c.of[side], &c.totals[side], err);
         if (!status && !c.totals[side].processes)
             status = q->growth ? error_set(err, ERROR_USAGE, "no process was recorded %s",
                                            side == OLD
@@ -277,25 +276,17 @@ int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selectio
                                            side == OLD ? "old" : "new");
     }
     if (!status)
-        status = store_ask(store, &asked, add, &c, err);
+        status = store_ask(a->store, &a->query, add, &c, err);
     if (!status) {
         compare(&c);
         if (c.count)
             qsort(c.items, c.count, sizeof *c.items, by_growth);
-        status = prepare(store, &c, err);
+        status = prepare(a->store, &c, err);
     }
     if (!status) {
-        status = (q->json ? diff_as_json : diff_as_text)(out, store, &c, err);
+        status = (q->json ? diff_as_json : diff_as_text)(a->out, a->store, &c, err);
     }
     numbers_release(&c.paths);
     free(c.items);
     return status;
-}
-
-int fleet_diff_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *old,
-                   const struct fleet_selection *now, const struct fleet_question *q,
-                   struct error *err)
-{
-    const struct store_query asked = {.what = ASK_HELD, .of = now, .old = old, .by = q->by};
-    return show_sql(out, store, &asked, 0, err);
 }

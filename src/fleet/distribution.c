@@ -5,15 +5,7 @@
 #include "base/human.h"
 #include "base/plural.h"
 #include "base/text.h"
-#include "fleet/answers.h"
-#include "fleet/show.h"
-
-struct asked {
-    const struct fleet_question *q;
-    struct store_totals totals;
-    struct store_query asked; /* the question about sites */
-    struct answers parts, sites;
-};
+#include "fleet/ask.h"
 
 const struct column spread_columns[] = {
     ANSWER_NUMBER(SPREAD_PROCESSES, COUNT, "processes", NULL, 0),
@@ -27,10 +19,9 @@ const struct column spread_columns[] = {
     ANSWER_NUMBER(SPREAD_VALUES + 6, COUNT, "maximum", NULL, 0),
     COLUMN_END};
 
-static int distribution_as_json(FILE *out, struct fleet_store *store, const struct asked *a,
-                                struct error *err)
+static int distribution_as_json(struct asked *a, struct error *err)
 {
-    struct json j = {.out = out};
+    struct json j = {.out = a->out};
     json_begin(&j);
     json_text(&j, "store", a->q->where);
     json_text(&j, "by", show_metric(a->q->by));
@@ -45,7 +36,7 @@ static int distribution_as_json(FILE *out, struct fleet_store *store, const stru
     }
     json_close_array(&j);
     json_number(&j, "groups_total", a->parts.total);
-    const int status = answers_json(&j, store, &a->asked, &a->sites, spread_columns, err);
+    const int status = answers_json(&j, a->store, &a->query, &a->rows, spread_columns, err);
     json_close_object(&j);
     json_end(&j);
     return status;
@@ -67,9 +58,9 @@ static void print_values(FILE *out, const struct answer *row, const void *arg)
     text_printf(out, "  ");
 }
 
-static int distribution_as_text(FILE *out, struct fleet_store *store, const struct asked *a,
-                                struct error *err)
+static int distribution_as_text(struct asked *a, struct error *err)
 {
+    FILE *out = a->out;
     const bool grouped = a->q->group.column || a->q->group.label;
     text_printf(out, "%s: %s %s on %s %s, by %s, in one process\n", a->q->where,
                 COUNT(a->totals.processes), plural(a->totals.processes, "process", "processes"),
@@ -83,45 +74,11 @@ static int distribution_as_text(FILE *out, struct fleet_store *store, const stru
     }
     show_more(out, a->parts.total - a->parts.count, "groups");
     print_heading(out, "call site");
-    const int status = answers_text(out, store, &a->asked, &a->sites, print_values, a, err);
-    return status ? status : show_more(out, a->sites.total - a->sites.count, "call sites");
+    const int status = answers_text(out, a->store, &a->query, &a->rows, print_values, a, err);
+    return status ? status : show_more(out, a->rows.total - a->rows.count, "call sites");
 }
 
-int fleet_distribution(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                       const struct fleet_question *q, struct error *err)
+int distribution_show(struct asked *a, struct error *err)
 {
-    struct asked a = {.q = q,
-                      .asked = {.what = ASK_SPREAD,
-                                .of = of,
-                                .by = q->by,
-                                .call_sites = show_by_call_site(q),
-                                .top = show_top(q, SHOW_SITES)}};
-    struct store_query parts = {
-        .what = ASK_PARTS, .of = of, .by = q->by, .group = &q->group, .top = a.asked.top};
-    int status = store_totals_ask(store, of, &a.totals, err);
-    a.asked.processes = a.totals.processes;
-    if (!status)
-        status = answers_ask(&a.parts, store, &parts, false, err);
-    if (!status)
-        status = answers_ask(&a.sites, store, &a.asked, true, err);
-    if (!status)
-        status = (q->json ? distribution_as_json : distribution_as_text)(out, store, &a, err);
-    answers_release(&a.parts);
-    answers_release(&a.sites);
-    return status;
-}
-
-int fleet_distribution_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                           const struct fleet_question *q, struct error *err)
-{
-    struct store_query asked = {.what = ASK_PARTS,
-                                .of = of,
-                                .by = q->by,
-                                .group = &q->group,
-                                .call_sites = q->call_sites,
-                                .top = show_limit(q)};
-    if (show_sql(out, store, &asked, 0, err))
-        return -1;
-    asked.what = ASK_SPREAD;
-    return show_sql(out, store, &asked, 0, err);
+    return (a->q->json ? distribution_as_json : distribution_as_text)(a, err);
 }

@@ -196,11 +196,28 @@ bool fleet_parse_group(const char *text, struct fleet_group *group);
 
 #define FLEET_ALL UINT32_MAX
 
+enum fleet_what {
+    FLEET_REPORT, /* which call sites hold most */
+    /* Which hold blocks at the end, and in how many of the processes and on how many of the hosts
+     * that allocate there. */
+    FLEET_LEAKS,
+    FLEET_DISTRIBUTION, /* a figure over the processes: of each group, and of each call site */
+    FLEET_TIMELINE,     /* sums of bytes held, bytes allocated and calls in each slice of time */
+    FLEET_WATCHED,      /* bytes of sampled processes by the last report of each, with intervals */
+    /* Which call sites hold more or less than in the processes of `old`, as the mean of a process,
+     * with an interval where both have two processes or more. Call sites are the same by functions
+     * and modules, as in frames/same.h, so builds can differ. */
+    FLEET_DIFF,
+    FLEET_QUESTIONS
+};
+
 struct fleet_question {
-    const char *where; /* the store's name, for the document */
+    enum fleet_what what;
+    const struct fleet_selection *old; /* diff: the processes before */
+    const char *where;                 /* the store's name, for the document */
     enum metric by;
     uint64_t top; /* sites shown; 0: 10 in text, 1000 in JSON; FLEET_ALL: all */
-    bool json;
+    bool json, sql;
     bool page;                /* report and diff: JSON with what only a page shows, too */
     bool call_sites;          /* JSON and SQL have call sites, as text does; else whole stacks */
     bool growth;              /* diff: only what grew */
@@ -209,54 +226,14 @@ struct fleet_question {
     uint64_t slice_ns; /* timeline: how long a slice is; 0: so that they are a hundred at most */
 };
 
-/* Which call sites hold most, over all processes selected. */
-int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                 const struct fleet_question *q, struct error *err);
-/* The query of fleet_report as one statement of SQL, with a line end. */
-int fleet_report_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                     const struct fleet_question *q, struct error *err);
+/* The answer, as text or JSON, or the query as one statement of SQL. of: the processes selected; of
+ * FLEET_WATCHED the reports, by their time. */
+int fleet_ask(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
+              const struct fleet_question *q, struct error *err);
 
-/* Which call sites hold blocks at the end, and in how many of the processes and on how many of the
- * hosts that allocate there. */
-int fleet_leaks(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                const struct fleet_question *q, struct error *err);
-int fleet_leaks_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                    const struct fleet_question *q, struct error *err);
-/* How a figure is distributed over the processes: of each group, and of each call site. */
-int fleet_distribution(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                       const struct fleet_question *q, struct error *err);
-int fleet_distribution_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                           const struct fleet_question *q, struct error *err);
-
-/* Writes the sums of bytes held, bytes allocated and calls in each slice of time, over all
- * processes. */
-int fleet_timeline(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                   const struct fleet_question *q, struct error *err);
-int fleet_timeline_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                       const struct fleet_question *q, struct error *err);
-
-/* Writes the bytes that sampled processes hold by the last report of each, of one kind, in the
- * range of time selected (of reports), with intervals. Refuses a build-id, which reports have not.
- */
-int fleet_watched(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                  const struct fleet_question *q, struct error *err);
-int fleet_watched_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                      const struct fleet_question *q, struct error *err);
-
-/* Which call sites hold more or less in the processes of `now` than in those of `old`, as the mean
- * of a process, with an interval where both have two processes or more. Call sites are the same by
- * functions and modules, as in frames/same.h, so builds can differ. */
-int fleet_diff(FILE *out, struct fleet_store *store, const struct fleet_selection *old,
-               const struct fleet_selection *now, const struct fleet_question *q,
-               struct error *err);
-int fleet_diff_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *old,
-                   const struct fleet_selection *now, const struct fleet_question *q,
-                   struct error *err);
-
-/* An answer as a page for a browser, into a file that is whole when it has its name. old: what `of`
- * is compared with; NULL: a report of `of`. A page that would be too large has fewer call sites,
- * and says so. */
-int fleet_page(const char *path, struct fleet_store *store, const struct fleet_selection *old,
-               const struct fleet_selection *of, const struct fleet_question *q, struct error *err);
+/* The answer to FLEET_REPORT or FLEET_DIFF as a page for a browser, into a file that is whole when
+ * it has its name. A page that would be too large has fewer call sites, and says so. */
+int fleet_page(const char *path, struct fleet_store *store, const struct fleet_selection *of,
+               const struct fleet_question *q, struct error *err);
 
 #endif

@@ -4,8 +4,7 @@
 #include "base/human.h"
 #include "base/plural.h"
 #include "base/text.h"
-#include "fleet/answers.h"
-#include "fleet/show.h"
+#include "fleet/ask.h"
 
 static const struct column columns[] = {
     ANSWER_NUMBER(LEAK_BYTES, BYTES, "end_live_bytes", NULL, 0),
@@ -18,19 +17,18 @@ static const struct column columns[] = {
     COLUMN(struct answer, text, TEXT, "most_host", NULL, 0),
     COLUMN_END};
 
-static int leaks_as_json(FILE *out, struct fleet_store *store, const struct fleet_question *q,
-                         const struct store_query *asked, const struct store_totals *t,
-                         const struct answers *a, struct error *err)
+static int leaks_as_json(struct asked *a, struct error *err)
 {
-    struct json j = {.out = out};
+    const struct store_totals *t = &a->totals;
+    struct json j = {.out = a->out};
     json_begin(&j);
-    json_text(&j, "store", q->where);
+    json_text(&j, "store", a->q->where);
     json_number(&j, "processes", t->processes);
     json_number(&j, "incomplete_processes", t->incomplete);
     json_number(&j, "hosts", t->hosts);
     json_number(&j, "end_live_bytes", t->figures.end_bytes);
     json_number(&j, "end_live_blocks", t->figures.end_blocks);
-    const int status = answers_json(&j, store, asked, a, columns, err);
+    const int status = answers_json(&j, a->store, &a->query, &a->rows, columns, err);
     json_close_object(&j);
     json_end(&j);
     return status;
@@ -48,11 +46,11 @@ static void print_leak(FILE *out, const struct answer *a, const void *arg)
                 SIZE(n[LEAK_MOST]), a->text);
 }
 
-static int leaks_as_text(FILE *out, struct fleet_store *store, const struct fleet_question *q,
-                         const struct store_query *asked, const struct store_totals *t,
-                         const struct answers *a, struct error *err)
+static int leaks_as_text(struct asked *a, struct error *err)
 {
-    text_printf(out, "%s: %s %s on %s %s, live at the end %s\n", q->where, COUNT(t->processes),
+    const struct store_totals *t = &a->totals;
+    FILE *out = a->out;
+    text_printf(out, "%s: %s %s on %s %s, live at the end %s\n", a->q->where, COUNT(t->processes),
                 plural(t->processes, "process", "processes"), COUNT(t->hosts),
                 plural(t->hosts, "host", "hosts"), SIZE(t->figures.end_bytes));
     if (t->incomplete)
@@ -61,37 +59,11 @@ static int leaks_as_text(FILE *out, struct fleet_store *store, const struct flee
                            "processes have no end in their recordings"));
     text_printf(out, "\n%12s  %14s  %14s  %12s  %-16s  call site\n", "at the end", "in processes",
                 "on hosts", "most in one", "on");
-    const int status = answers_text(out, store, asked, a, print_leak, NULL, err);
-    return status ? status : show_more(out, a->total - a->count, "call sites");
+    const int status = answers_text(out, a->store, &a->query, &a->rows, print_leak, NULL, err);
+    return status ? status : show_more(out, a->rows.total - a->rows.count, "call sites");
 }
 
-int fleet_leaks(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                const struct fleet_question *q, struct error *err)
+int leaks_show(struct asked *a, struct error *err)
 {
-    struct store_totals totals;
-    struct answers a = {0};
-    struct store_query asked = {.what = ASK_LEAKS,
-                                .of = of,
-                                .by = BY_END,
-                                .call_sites = show_by_call_site(q),
-                                .top = show_top(q, SHOW_SITES)};
-    int status = store_totals_ask(store, of, &totals, err);
-    asked.processes = totals.processes;
-    if (!status)
-        status = answers_ask(&a, store, &asked, true, err);
-    if (!status)
-        status = (q->json ? leaks_as_json : leaks_as_text)(out, store, q, &asked, &totals, &a, err);
-    answers_release(&a);
-    return status;
-}
-
-int fleet_leaks_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                    const struct fleet_question *q, struct error *err)
-{
-    const struct store_query asked = {.what = ASK_LEAKS,
-                                      .of = of,
-                                      .by = BY_END,
-                                      .call_sites = q->call_sites,
-                                      .top = show_limit(q)};
-    return show_sql(out, store, &asked, 0, err);
+    return (a->q->json ? leaks_as_json : leaks_as_text)(a, err);
 }

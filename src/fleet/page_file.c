@@ -25,21 +25,19 @@ static int write_page(const char *path, const char *where, const char *kind, con
 }
 
 static int ask(char **json, size_t *bytes, struct fleet_store *store,
-               const struct fleet_selection *old, const struct fleet_selection *of,
-               const struct fleet_question *q, struct error *err)
+               const struct fleet_selection *of, const struct fleet_question *q, struct error *err)
 {
     FILE *f = open_memstream(json, bytes);
     if (!f)
         return error_memory(err);
-    const int status =
-        old ? fleet_diff(f, store, old, of, q, err) : fleet_report(f, store, of, q, err);
+    const int status = fleet_ask(f, store, of, q, err);
     if (fclose(f) && !status)
         return error_memory(err);
     return status;
 }
 
-int fleet_page(const char *path, struct fleet_store *store, const struct fleet_selection *old,
-               const struct fleet_selection *of, const struct fleet_question *q, struct error *err)
+int fleet_page(const char *path, struct fleet_store *store, const struct fleet_selection *of,
+               const struct fleet_question *q, struct error *err)
 {
     struct fleet_question asked = *q;
     int status;
@@ -49,9 +47,10 @@ int fleet_page(const char *path, struct fleet_store *store, const struct fleet_s
         char *json = NULL;
         size_t bytes = 0;
         bool large = false;
-        status = ask(&json, &bytes, store, old, of, &asked, err);
+        status = ask(&json, &bytes, store, of, &asked, err);
         if (!status) {
-            status = write_page(path, q->where, old ? "fleet-diff" : "fleet", json, bytes, err);
+            status = write_page(path, q->where, q->what == FLEET_DIFF ? "fleet-diff" : "fleet",
+                                json, bytes, err);
             large = status && err->kind == ERROR_UNSUPPORTED && asked.top > 1;
         }
         free(json);

@@ -5,9 +5,8 @@
 #include "base/human.h"
 #include "base/plural.h"
 #include "base/text.h"
-#include "fleet/answers.h"
 #include "fleet/page.h"
-#include "fleet/show.h"
+#include "fleet/ask.h"
 
 #define ROW_NUMBER(member)  (offsetof(struct store_row, member) / sizeof(uint64_t))
 #define FIGURE(member, key) ANSWER_NUMBER(ROW_NUMBER(figures.member), COUNT, key, NULL, 0),
@@ -44,25 +43,25 @@ static uint64_t figure_of_row(const uint64_t *numbers, enum metric by)
     return store_metric(&row.figures, by);
 }
 
-static int report_as_json(FILE *out, struct fleet_store *store, const struct fleet_question *q,
-                          const struct store_query *asked, const struct store_totals *t,
-                          const struct answers *rows, struct error *err)
+static int report_as_json(struct asked *a, struct error *err)
 {
-    struct json j = {.out = out};
+    const struct fleet_question *q = a->q;
+    const struct answers *rows = &a->rows;
+    struct json j = {.out = a->out};
     struct answer rest;
     memcpy(rest.numbers, rows->rest, sizeof rest.numbers);
     json_begin(&j);
     if (q->page)
-        page_head(&j, asked->of, t);
+        page_head(&j, a->query.of, &a->totals);
     json_text(&j, "store", q->where);
     json_text(&j, "by", show_metric(q->by));
-    table_fields(&j, TABLE(total_columns), t);
-    int status = answers_json(&j, store, asked, rows, row_columns, err);
+    table_fields(&j, TABLE(total_columns), &a->totals);
+    int status = answers_json(&j, a->store, &a->query, rows, row_columns, err);
     json_open_object(&j, "left_out");
     table_fields(&j, TABLE(rest_columns), &rest);
     json_close_object(&j);
     if (q->page && !status)
-        status = page_parts(&j, store, asked->of, q, err);
+        status = page_parts(&j, a->store, a->query.of, q, err);
     json_close_object(&j);
     json_end(&j);
     return status;
@@ -77,10 +76,12 @@ static void print_report_row(FILE *out, const struct answer *row, const void *ar
     table_numbers(out, &counts, row);
 }
 
-static int report_as_text(FILE *out, struct fleet_store *store, const struct fleet_question *q,
-                          const struct store_query *asked, const struct store_totals *t,
-                          struct answers *rows, struct error *err)
+static int report_as_text(struct asked *asked, struct error *err)
 {
+    const struct fleet_question *q = asked->q;
+    const struct store_totals *t = &asked->totals;
+    struct answers *rows = &asked->rows;
+    FILE *out = asked->out;
     static const char *const headings[FLEET_METRICS] = {
         "at the peak", "at the end", "allocated", "temporary", "calls", "byte-seconds"};
     uint64_t counts[FLEET_FACTS];
@@ -106,37 +107,15 @@ static int report_as_text(FILE *out, struct fleet_store *store, const struct fle
     const uint64_t left = rows->total - rows->count, rest = figure_of_row(rows->rest, q->by);
     while (rows->count && !figure_of_row(rows->items[rows->count - 1].numbers, q->by))
         free(rows->items[--rows->count].text);
-    const int status = answers_text(out, store, asked, rows, print_report_row, &q->by, err);
+    const int status =
+        answers_text(out, asked->store, &asked->query, rows, print_report_row, &q->by, err);
     if (!status && rest)
         text_printf(out, "%12s  in %s more call sites\n", show_figure(value, rest, q->by),
                     COUNT(left));
     return status;
 }
 
-int fleet_report(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                 const struct fleet_question *q, struct error *err)
+int report_show(struct asked *a, struct error *err)
 {
-    struct store_totals totals;
-    struct answers rows = {0};
-    struct store_query asked = {.what = ASK_SITES,
-                                .of = of,
-                                .by = q->by,
-                                .call_sites = show_by_call_site(q),
-                                .top = show_top(q, SHOW_SITES)};
-    int status = store_totals_ask(store, of, &totals, err);
-    if (!status)
-        status = answers_ask(&rows, store, &asked, true, err);
-    if (!status)
-        status = q->json ? report_as_json(out, store, q, &asked, &totals, &rows, err)
-                         : report_as_text(out, store, q, &asked, &totals, &rows, err);
-    answers_release(&rows);
-    return status;
-}
-
-int fleet_report_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                     const struct fleet_question *q, struct error *err)
-{
-    const struct store_query asked = {
-        .what = ASK_SITES, .of = of, .by = q->by, .call_sites = q->call_sites};
-    return show_sql(out, store, &asked, show_limit(q), err);
+    return (a->q->json ? report_as_json : report_as_text)(a, err);
 }

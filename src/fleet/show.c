@@ -32,31 +32,13 @@ const char *show_figure(char room[HUMAN_TEXT_BYTES], uint64_t value, enum metric
 
 uint64_t show_top(const struct fleet_question *q, uint64_t in_text)
 {
-    return q->top ? show_limit(q) : q->json ? SHOW_SITES_MOST : in_text;
+    return q->top == FLEET_ALL ? 0 : q->top ? q->top : q->json ? SHOW_SITES_MOST : in_text;
 }
-
-uint64_t show_limit(const struct fleet_question *q) { return q->top == FLEET_ALL ? 0 : q->top; }
-
-bool show_by_call_site(const struct fleet_question *q) { return !q->json || q->call_sites; }
 
 int show_more(FILE *out, uint64_t count, const char *things)
 {
     if (count)
         text_printf(out, "%s more %s\n", COUNT(count), things);
-    return 0;
-}
-
-int show_sql(FILE *out, struct fleet_store *store, const struct store_query *q, uint64_t top,
-             struct error *err)
-{
-    char *sql = store_sql(store, q);
-    if (!sql)
-        return error_memory(err);
-    text_printf(out, "%s", sql);
-    if (top)
-        text_printf(out, " LIMIT %" PRIu64, top);
-    text_printf(out, ";\n");
-    free(sql);
     return 0;
 }
 

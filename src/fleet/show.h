@@ -14,16 +14,8 @@ enum { SHOW_SITES = 10, SHOW_SITES_MOST = 1000 };
 /* How many rows are shown, 0: all: as asked for, or by default `in_text`, and SHOW_SITES_MOST in
  * JSON. */
 uint64_t show_top(const struct fleet_question *q, uint64_t in_text);
-/* The same of a query: 0, all, unless some are asked for. */
-uint64_t show_limit(const struct fleet_question *q);
-/* True if sites are call sites: in text, and elsewhere where that was asked for. */
-bool show_by_call_site(const struct fleet_question *q);
 /* "N more THINGS", unless there are none. Returns 0. */
 int show_more(FILE *out, uint64_t count, const char *things);
-/* A question as a statement; top: so many rows, 0: all. */
-int show_sql(FILE *out, struct fleet_store *store, const struct store_query *q, uint64_t top,
-             struct error *err);
-
 /* frames[] and call_site; of a deep stack its two ends, with omitted_frames. -1 with *err, and the
  * document is open inside. */
 int show_frames(struct json *j, struct fleet_store *store, uint64_t site, bool call_sites,

@@ -3,20 +3,19 @@
 
 #include "base/human.h"
 #include "base/text.h"
-#include "fleet/answers.h"
-#include "fleet/show.h"
+#include "fleet/ask.h"
 #include "fleet/times.h"
 
-enum { SLICES_TEXT = 100, SLICES_MOST = 100 };
+enum { SLICES_MOST = 100 };
 
-/* *width_ns: how long a slice is, as asked for or so that they are few. 0: there is no process. */
-static int choose_width(struct fleet_store *store, const struct fleet_selection *of,
-                        uint64_t asked_ns, uint64_t *width_ns, struct error *err)
+/* How long a slice is, as asked for or so that they are few; 0: there is no process. */
+int timeline_begin(struct asked *a, struct error *err)
 {
+    uint64_t *width_ns = &a->query.width_ns;
+    const uint64_t asked_ns = a->q->slice_ns;
     uint64_t n[STORE_NUMBERS];
-    struct store_query span = {.what = ASK_SPAN, .of = of};
-    int status = answers_one(n, store, &span, err);
-    *width_ns = 0;
+    struct store_query span = {.what = ASK_SPAN, .of = a->query.of};
+    int status = answers_one(n, a->store, &span, err);
     if (!status && n[SPAN_WIDTH]) {
         const uint64_t widest = n[SPAN_WIDTH];
         const uint64_t took = n[SPAN_END] > n[SPAN_START] ? n[SPAN_END] - n[SPAN_START] : 0;
@@ -30,6 +29,7 @@ static int choose_width(struct fleet_store *store, const struct fleet_selection 
                           "a multiple of that",
                           TIME(widest));
     }
+    *width_ns += a->q->sql && !*width_ns;
     return status;
 }
 
@@ -94,26 +94,9 @@ static int timeline_as_text(FILE *out, const struct fleet_question *q, uint64_t 
     return show_more(out, a->total - a->count, "slices");
 }
 
-int fleet_timeline(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                   const struct fleet_question *q, struct error *err)
+int timeline_show(struct asked *a, struct error *err)
 {
-    struct answers a = {0};
-    struct store_query asked = {.what = ASK_SLICES, .of = of, .top = show_top(q, SLICES_TEXT)};
-    int status = choose_width(store, of, q->slice_ns, &asked.width_ns, err);
-    if (!status && asked.width_ns)
-        status = answers_ask(&a, store, &asked, false, err);
-    if (!status)
-        status = (q->json ? timeline_as_json : timeline_as_text)(out, q, asked.width_ns, &a);
-    answers_release(&a);
-    return status;
-}
-
-int fleet_timeline_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                       const struct fleet_question *q, struct error *err)
-{
-    struct store_query asked = {.what = ASK_SLICES, .of = of};
-    if (choose_width(store, of, q->slice_ns, &asked.width_ns, err))
-        return -1;
-    asked.width_ns += !asked.width_ns;
-    return show_sql(out, store, &asked, show_limit(q), err);
+    (void)err;
+    return (a->q->json ? timeline_as_json : timeline_as_text)(a->out, a->q, a->query.width_ns,
+                                                              &a->rows);
 }

@@ -4,8 +4,7 @@
 #include "base/human.h"
 #include "base/plural.h"
 #include "base/text.h"
-#include "fleet/answers.h"
-#include "fleet/show.h"
+#include "fleet/ask.h"
 
 /* The truth is not below the samples that were seen. */
 static uint64_t low(const uint64_t *n)
@@ -41,19 +40,17 @@ static void find_bounds(uint64_t *n)
     n[WATCHED_UP] = most;
 }
 
-static int watched_as_json(FILE *out, struct fleet_store *store, const struct fleet_question *q,
-                           const struct store_query *asked, const struct answer *total,
-                           const struct answers *a, struct error *err)
+static int watched_as_json(struct asked *a, const struct answer *total, struct error *err)
 {
     struct column of_all[sizeof columns / sizeof *columns];
-    struct json j = {.out = out};
+    struct json j = {.out = a->out};
     memcpy(of_all, columns, sizeof columns);
     of_all[sizeof columns / sizeof *columns - 2].key = "oldest_report_realtime_ns";
     json_begin(&j);
-    json_text(&j, "store", q->where);
-    json_text(&j, "kind", q->kind);
+    json_text(&j, "store", a->q->where);
+    json_text(&j, "kind", a->q->kind);
     table_fields(&j, TABLE(of_all), total);
-    const int status = answers_json(&j, store, asked, a, columns, err);
+    const int status = answers_json(&j, a->store, &a->query, &a->rows, columns, err);
     json_close_object(&j);
     json_end(&j);
     return status;
@@ -67,12 +64,11 @@ static void print_estimate(FILE *out, const struct answer *row, const void *arg)
                 SIZE(n[WATCHED_UP]), COUNT(n[WATCHED_PROCESSES]), COUNT(n[WATCHED_HOSTS]));
 }
 
-static int watched_as_text(FILE *out, struct fleet_store *store, const struct fleet_question *q,
-                           const struct store_query *asked, const struct answer *sums,
-                           const struct answers *a, struct error *err)
+static int watched_as_text(struct asked *a, const struct answer *sums, struct error *err)
 {
+    FILE *out = a->out;
     const uint64_t *total = sums->numbers;
-    text_printf(out, "%s: the last report '%s' of %s %s on %s %s\n", q->where, q->kind,
+    text_printf(out, "%s: the last report '%s' of %s %s on %s %s\n", a->q->where, a->q->kind,
                 COUNT(total[WATCHED_PROCESSES]),
                 plural(total[WATCHED_PROCESSES], "process", "processes"),
                 COUNT(total[WATCHED_HOSTS]), plural(total[WATCHED_HOSTS], "host", "hosts"));
@@ -81,38 +77,19 @@ static int watched_as_text(FILE *out, struct fleet_store *store, const struct fl
                 plural(total[WATCHED_SAMPLES], "sample", "samples"));
     text_printf(out, "\n%12s  %12s  %12s  %9s  %7s  call site\n", "estimated", "at least",
                 "at most", "processes", "hosts");
-    const int status = answers_text(out, store, asked, a, print_estimate, NULL, err);
-    return status ? status : show_more(out, a->total - a->count, "call sites");
+    const int status = answers_text(out, a->store, &a->query, &a->rows, print_estimate, NULL, err);
+    return status ? status : show_more(out, a->rows.total - a->rows.count, "call sites");
 }
 
-int fleet_watched(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                  const struct fleet_question *q, struct error *err)
+int watched_show(struct asked *a, struct error *err)
 {
     struct answer total = {.text = NULL};
-    struct answers a = {0};
-    struct store_query all = {.what = ASK_WATCHED_TOTAL, .of = of, .kind = q->kind};
-    struct store_query asked = {.what = ASK_WATCHED,
-                                .of = of,
-                                .kind = q->kind,
-                                .call_sites = show_by_call_site(q),
-                                .top = show_top(q, SHOW_SITES)};
-    int status = answers_one(total.numbers, store, &all, err);
-    if (!status)
-        status = answers_ask(&a, store, &asked, true, err);
+    struct store_query all = a->query;
+    all.what = ASK_WATCHED_TOTAL;
+    if (answers_one(total.numbers, a->store, &all, err))
+        return -1;
     find_bounds(total.numbers);
-    for (size_t i = 0; i < a.count; i++)
-        find_bounds(a.items[i].numbers);
-    if (!status)
-        status =
-            (q->json ? watched_as_json : watched_as_text)(out, store, q, &asked, &total, &a, err);
-    answers_release(&a);
-    return status;
-}
-
-int fleet_watched_sql(FILE *out, struct fleet_store *store, const struct fleet_selection *of,
-                      const struct fleet_question *q, struct error *err)
-{
-    const struct store_query asked = {
-        .what = ASK_WATCHED, .of = of, .kind = q->kind, .call_sites = q->call_sites};
-    return show_sql(out, store, &asked, show_limit(q), err);
+    for (size_t i = 0; i < a->rows.count; i++)
+        find_bounds(a->rows.items[i].numbers);
+    return (a->q->json ? watched_as_json : watched_as_text)(a, &total, err);
 }
