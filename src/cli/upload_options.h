@@ -12,7 +12,8 @@
     {                                                                                              \
         0, "header", OPTION_TEXTS, at(header), "HEADER",                                           \
             "also send this header, 'NAME: VALUE'; @FILE takes a header from each line of "        \
-            "FILE; may be repeated"                                                                \
+            "FILE; may be repeated",                                                               \
+            .with = needed                                                                         \
     }
 #define UPLOADING_CA(at, needed)                                                                   \
     {                                                                                              \
