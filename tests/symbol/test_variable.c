@@ -1,5 +1,5 @@
-/* A variable without a name is found by how it begins, when there is one such place and no more; and
- * so are glibc's parameters, where its debug symbols say that it is true. */
+/* A variable without a name is found by how it begins, when there is one such place and no more;
+ * and so are glibc's parameters, where its debug symbols say that it is true. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
