@@ -111,8 +111,8 @@ async function difference(browser, name, action, more) {
 }
 
 function usage() {
-  for (const [words, args] of [["choose one", ["report", "--html", "x", "--json"]], ["have --json", ["report", "--html", "x", "--leaks"]],
-    ["choose one", ["diff", "--html", "x", "--sql", "--old", "all", "--new", "all"]]]) {
+  for (const [words, args] of [["exclude each other", ["report", "--html", "x", "--json"]], ["use --json", ["report", "--html", "x", "--leaks"]],
+    ["exclude each other", ["diff", "--html", "x", "--sql", "--old", "all", "--new", "all"]]]) {
     const done = spawnSync(mallow, ["fleet", ...args, "--store", store], { encoding: "utf8", cwd: directory });
     assert.equal(done.status, 2);
     assert.ok(done.stderr.includes(words), done.stderr);
