@@ -11,8 +11,11 @@
 #include <stdint.h>
 
 #define MLW_CHUNK_MAGIC    0x31434c4du /* "MLC1" */
-#define MLW_FORMAT_VERSION 1u
-#define MLW_CHUNK_MAX      (16u << 20)
+#define MLW_FORMAT_VERSION 2u          /* that is read */
+/* That is written: rows have routes as of 2. */
+#define MLW_FORMAT_PLAIN  1u
+#define MLW_FORMAT_ROUTED 2u
+#define MLW_CHUNK_MAX     (16u << 20)
 
 enum mlw_chunk_type {
     MLW_CHUNK_FILE = 1,     /* first in a file: TLVs, see enum mlw_tlv */

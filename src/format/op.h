@@ -170,6 +170,8 @@ enum mlw_path {
     MLW_PATH_HEAP_GREW = 64, /* glibc: the heap is larger than when last seen */
     MLW_PATH_NESTED = 128    /* recorded from a signal handler that interrupted the recorder */
 };
+/* No row's path has both: in a file they say that it has a route as well, see row.h. */
+#define MLW_PATH_ROUTED 96u
 
 /* The argument of a row with MLW_PATH_HEAP_NEW. Of another arena than the main one: the address of
  * the heap's arena, and above it the logarithm of the size of heaps, of which their addresses are

@@ -1,4 +1,4 @@
-/* row.h - the rows of an event chunk: how one call becomes 5 to 43 bytes.
+/* row.h - the rows of an event chunk: how one call becomes 5 to 44 bytes.
  *
  * Owns: the byte layout of a row, its encoder (used inside the traced program, so: no libc, no
  * branches that data decides) and its bounds-checked decoder. docs/format.md specifies the same.
@@ -16,7 +16,9 @@
  *   usable    4          header bit 13: usable minus requested bytes; absent: what glibc gives,
  *                        mlw_usual_usable()
  *   argument  8          header bit 14
- *   path      1          header bit 15: enum mlw_path; absent: 0
+ *   path      1 2        header bit 15: enum mlw_path; absent: 0. Bits MLW_PATH_ROUTED, which are
+ *                        never both of the path, say that a second byte follows: enum mlw_route in
+ *                        bits 0-5, and these two bits of the path in 6 and 7
  *
  * header: bits 0-4 the operation, 5-6 log2 of the bytes of time, 7-8 of address, 9-10 of size,
  * 11-12 a code for those of stack (0, 1, 2, 4), 13 to 15 as above.
@@ -26,10 +28,12 @@
 #ifndef MALLOW_FORMAT_ROW_H
 #define MALLOW_FORMAT_ROW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "op.h"
+#include "route.h"
 
 #define MLW_ROW_MAX 48 /* an encoder may touch this many bytes past the start of a row */
 
@@ -86,13 +90,17 @@ struct mlw_row {
         uint8_t path; /* enum mlw_path */
         uint8_t meta; /* a META row's enum mlw_meta */
     };
-    uint16_t meta_bytes; /* in META rows only */
+    union {
+        uint16_t meta_bytes; /* a META row's */
+        uint16_t route;      /* enum mlw_route; 0 when it was not recorded */
+    };
 };
 
 /* The running state of a stream: equal in encoder and decoder. */
 struct mlw_row_state {
     uint64_t clock;
     uint64_t address; /* already rotated right by 4 */
+    bool routed;      /* decoding: rows may have a route, as of format version 2 on */
 };
 
 #define MLW_INLINE static inline __attribute__((always_inline, unused))
@@ -139,10 +147,24 @@ MLW_INLINE uint32_t mlw_row_field(enum mlw_row_field field, uint64_t v)
 
 MLW_INLINE void mlw_put(uint8_t *p, uint64_t v) { __builtin_memcpy(p, &v, 8); }
 
-/* A row whose header and time make up `sum` so far. */
+/* Both bytes of the path of a row with a route. */
+MLW_INLINE uint16_t mlw_path_routed(unsigned path, unsigned route)
+{
+    return (uint16_t)(path | MLW_PATH_ROUTED | (route & MLW_ROUTE_BITS) << 8 |
+                      (path & MLW_PATH_ROUTED) << 9);
+}
+
+/* True if, by the first byte of a path, a second one follows. */
+MLW_INLINE int mlw_path_is_routed(unsigned path)
+{
+    return (path & MLW_PATH_ROUTED) == MLW_PATH_ROUTED;
+}
+
+/* A row whose header and time make up `sum` so far. routed, a constant: it has a route. */
 MLW_INLINE uint8_t *mlw_row_put(uint8_t *p, uint32_t sum, unsigned fields, uint64_t dt, uint64_t da,
                                 uint64_t size, uint32_t stack, int has_usable,
-                                uint32_t usable_extra, uint64_t argument, unsigned path)
+                                uint32_t usable_extra, uint64_t argument, unsigned path, int routed,
+                                unsigned route)
 {
     mlw_put(p + 2, dt);
     mlw_put(p + (sum >> MLW_ROW_BYTES_SHIFT), da);
@@ -163,7 +185,11 @@ MLW_INLINE uint8_t *mlw_row_put(uint8_t *p, uint32_t sum, unsigned fields, uint6
         mlw_put(p + (sum >> MLW_ROW_BYTES_SHIFT), argument);
         sum += MLW_ROW_FIELD(8, 1, 14);
     }
-    if (path) {
+    if (routed) {
+        const uint16_t both = mlw_path_routed(path, route);
+        __builtin_memcpy(p + (sum >> MLW_ROW_BYTES_SHIFT), &both, 2);
+        sum += MLW_ROW_FIELD(2, 1, 15);
+    } else if (path) {
         p[sum >> MLW_ROW_BYTES_SHIFT] = (uint8_t)path;
         sum += MLW_ROW_FIELD(1, 1, 15);
     }
@@ -180,7 +206,7 @@ mlw_row_put_late(uint8_t *p, unsigned op, unsigned fields, uint64_t dt, uint64_t
 {
     const uint32_t sum = MLW_ROW_FIELD(2, op, 0) + mlw_row_field(MLW_ROW_TIME, dt);
     return mlw_row_put(p, sum, fields, dt, da, size, stack, has_usable, usable_extra, argument,
-                       path);
+                       path, 0, 0);
 }
 
 /* Encodes one call row at p (MLW_ROW_MAX bytes must be free there) and returns its end.
@@ -200,7 +226,29 @@ MLW_INLINE uint8_t *mlw_row_encode(uint8_t *p, struct mlw_row_state *st, unsigne
         return mlw_row_put_late(p, op, fields, dt, da, size, stack, has_usable, usable_extra,
                                 argument, path);
     return mlw_row_put(p, MLW_ROW_FIELD(4, 1, 5) + op, fields, dt, da, size, stack, has_usable,
-                       usable_extra, argument, path);
+                       usable_extra, argument, path, 0, 0);
+}
+
+/* The same of a row with a route, which is the last byte: it may be put there later. */
+MLW_INLINE uint8_t *mlw_row_encode_routed(uint8_t *p, struct mlw_row_state *st, unsigned op,
+                                          unsigned fields, uint64_t clock, uint64_t address,
+                                          uint64_t size, uint32_t stack, int has_usable,
+                                          uint32_t usable_extra, uint64_t argument, unsigned path,
+                                          unsigned route)
+{
+    const uint64_t dt = clock - st->clock, a = mlw_ror4(address), da = mlw_zigzag(a - st->address);
+    st->clock = clock;
+    st->address = a;
+    const uint32_t sum = MLW_ROW_FIELD(2, op, 0) + mlw_row_field(MLW_ROW_TIME, dt | 1);
+    return mlw_row_put(p, sum, fields, dt, da, size, stack, has_usable, usable_extra, argument,
+                       path, 1, route);
+}
+
+/* The second byte of a path. */
+MLW_INLINE void mlw_row_take_route(struct mlw_row *row, unsigned second)
+{
+    row->path = (uint8_t)((row->path & ~MLW_PATH_ROUTED) | (second >> 1 & MLW_PATH_ROUTED));
+    row->route = (uint16_t)(second & MLW_ROUTE_BITS);
 }
 
 /* Decodes the row at p, which must lie before end. Returns the start of the next row, or NULL when
@@ -266,8 +314,15 @@ MLW_INLINE const uint8_t *mlw_row_decode(const uint8_t *p, const uint8_t *end,
         p += 8;
     }
     row->path = 0;
-    if (header >> 15 & 1)
+    row->route = 0;
+    if (header >> 15 & 1) {
         row->path = *p++;
+        if (st->routed && mlw_path_is_routed(row->path)) {
+            if (p == end)
+                return 0;
+            mlw_row_take_route(row, *p++);
+        }
+    }
     if (fields & MLW_F_STACK && row->address && !(row->path & MLW_PATH_FAILED))
         row->usable = header >> 13 & 1 ? row->size + extra : mlw_usual_usable(row->size);
     return p;

@@ -83,8 +83,15 @@ static inline __attribute__((unused)) enum mlw_room mlw_room_of(uint64_t bound, 
 
 enum mlw_session_options {
     MLW_OPT_ENVIRONMENT = 1, /* store the environment */
-    MLW_OPT_NO_FOLLOW = 2    /* do not record children */
+    MLW_OPT_NO_FOLLOW = 2,   /* do not record children */
+    MLW_OPT_ROUTES = 4       /* rows have routes, see route.h */
 };
+
+/* The format's version of what processes with these options write. */
+static inline __attribute__((unused)) uint32_t mlw_session_format(uint32_t options)
+{
+    return options & MLW_OPT_ROUTES ? MLW_FORMAT_ROUTED : MLW_FORMAT_PLAIN;
+}
 
 /* mlw_process.control: recording is on when STARTED is set and PAUSED is not. The upper 24 bits are
  * an epoch: after it was raised, each thread rereads the settings at its next call. */

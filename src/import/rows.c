@@ -223,7 +223,7 @@ void rows_process(struct rows *r, const struct rows_process *p)
     struct mlw_chunk file = {.type = MLW_CHUNK_FILE};
     struct buffer b = {0};
     r->parts[0].pid = p->pid;
-    tlv_u32(&b, MLW_TLV_VERSION, MLW_FORMAT_VERSION);
+    tlv_u32(&b, MLW_TLV_VERSION, MLW_FORMAT_PLAIN);
     tlv_u32(&b, MLW_TLV_CLOCK_KIND, MLW_CLOCK_MONOTONIC_NS);
     tlv(&b, MLW_TLV_START, start, sizeof start);
     rows_tlv_text(&b, MLW_TLV_TOOL, p->tool);

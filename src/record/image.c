@@ -36,7 +36,7 @@ static void describe_image(struct recording *r, struct image *m, uint64_t now_ns
     const struct mlw_process *e = m->entry;
     const uint64_t start[3] = {m->start_clock, now_ns, clock_realtime_ns()};
     struct proc_stat stat;
-    tlv_put_u32(&t, MLW_TLV_VERSION, MLW_FORMAT_VERSION);
+    tlv_put_u32(&t, MLW_TLV_VERSION, mlw_session_format(r->shm.session->options));
     tlv_put_u32(&t, MLW_TLV_CLOCK_KIND, r->clock_kind);
     tlv_put(&t, MLW_TLV_START, start, sizeof start);
     if (proc_stat(m->pid, &stat))

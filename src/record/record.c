@@ -143,7 +143,7 @@ static int write_file_chunk(struct recording *r, const struct record_options *o,
     char host[sizeof u.sysname + sizeof u.release + sizeof u.machine + 4] = "";
     if (!uname(&u))
         snprintf(host, sizeof host, "%s %s %s", u.sysname, u.release, u.machine);
-    tlv_put_u32(&t, MLW_TLV_VERSION, MLW_FORMAT_VERSION);
+    tlv_put_u32(&t, MLW_TLV_VERSION, o->routes ? MLW_FORMAT_ROUTED : MLW_FORMAT_PLAIN);
     tlv_put_u32(&t, MLW_TLV_CLOCK_KIND, r->clock_kind);
     tlv_put(&t, MLW_TLV_START, start, sizeof start);
     tlv_put_text(&t, MLW_TLV_HOST, host);
@@ -180,7 +180,8 @@ static void fill_session(struct recording *r, const struct record_options *o, pi
     s->initial_control =
         o->paused ? MLW_CTL_STARTED | MLW_CTL_PAUSED : MLW_CTL_STARTED | MLW_CTL_ACTIVE;
     s->options =
-        (o->environment ? MLW_OPT_ENVIRONMENT : 0) | (o->no_follow ? MLW_OPT_NO_FOLLOW : 0);
+        (o->environment ? MLW_OPT_ENVIRONMENT : 0) | (o->no_follow ? MLW_OPT_NO_FOLLOW : 0) |
+        (o->routes ? MLW_OPT_ROUTES : 0);
     snprintf(s->output, sizeof s->output, "%s", output);
     struct trust_identity id;
     if (trust_identify(r->sink.fd, &id)) {

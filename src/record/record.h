@@ -44,6 +44,7 @@ struct record_options {
     const char *attached; /* which gets the library of this path, libmallow-attach-record.so, */
     uint64_t duration_ns; /* and is left after so long; 0: at its end, or the user's word */
     enum mlw_stack_mode stacks;
+    bool routes; /* which way each call takes inside the allocator */
     bool paused, no_follow, environment, keep_raw;
     struct flight_window last;            /* all 0: everything is kept */
     struct pressure when;                 /* when a recording is to be written, beside the output */

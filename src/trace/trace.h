@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "format/chunk.h"
+#include "format/route.h"
 #include "format/op.h"
 #include "format/row.h"
 #include "format/unseen.h"
@@ -51,7 +52,8 @@ enum trace_column {
     TRACE_COL_USABLE = 32,
     TRACE_COL_PATH = 64,
     TRACE_COL_ARGUMENT = 128,
-    TRACE_COL_ALL = 255,
+    TRACE_COL_ROUTE = 1024,
+    TRACE_COL_ALL = 255 | TRACE_COL_ROUTE,
     TRACE_COL_OTHER_ADDRESS = 256, /* cheap: address[] is valid for OTHER and FREE_UNKNOWN only */
     /* begun_size and its like hold the requested columns among size, stack, usable and address
      * for the ALLOC events only, densely. size[] and its like are then valid for OTHER and
@@ -77,7 +79,8 @@ struct trace_batch {
     const uint64_t *time_ns; /* since the start of the whole recording */
     const uint64_t *address;
     const uint64_t *usable;
-    const uint8_t *path; /* enum mlw_path */
+    const uint8_t *path;  /* enum mlw_path */
+    const uint8_t *route; /* enum mlw_route, which few recordings have: else all 0 */
     const uint64_t *argument;
     uint32_t slots; /* not 0: the slots of these events are below it, and their stacks, threads,
                        kinds and operations exist */
@@ -183,6 +186,7 @@ struct trace_image {
     bool attached; /* it ran before its recording began: unknown frees are of blocks from before */
     uint64_t before_blocks,
         before_bytes;   /* blocks that lived then, and their usable bytes; UINT64_MAX: not known */
+    bool routed;        /* calls have routes: trace_batch.route */
     uint32_t max_slots; /* the live array needs this many entries */
     uint32_t stacks;    /* ids 1..stacks are valid in trace_batch.stack (node ids) */
     const struct trace_frame_node *nodes; /* [1..stacks] */

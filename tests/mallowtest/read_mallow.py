@@ -142,7 +142,20 @@ def raw_limits(data):
     return 0, 0, 0
 
 
-def rows(chunk, payload):
+def raw_version(data):
+    """The largest VERSION of FILE and of any PROCESS."""
+    most = 0
+    for chunk, payload in chunks(data):
+        at = 0
+        while chunk["type"] in (1, 2) and at + 8 <= len(payload):
+            tag, _, n = struct.unpack_from("<HHI", payload, at)
+            if tag == 1:
+                most = max(most, struct.unpack_from("<I", payload, at + 8)[0])
+            at += 8 + (n + 7 & ~7)
+    return most
+
+
+def rows(chunk, payload, routed):
     """Call rows of an EVENTS chunk."""
     r = Reader(payload)
     clock, address = chunk["clock"], chunk["address"]
@@ -160,6 +173,9 @@ def rows(chunk, payload):
         extra = r.u(4) if h >> 13 & 1 else None
         argument = r.u(8) if h >> 14 & 1 else 0
         path = r.u(1) if h >> 15 & 1 else 0
+        if routed and path & 96 == 96:  # a second byte: the route, and these two bits of the path
+            second = r.u(1)
+            path = path & ~96 | second >> 1 & 96 | (second & 63) << 8
         a = rol4(address)
         usable = 0
         if op in STACK_OPS and a and not path & 1:
@@ -172,7 +188,7 @@ RELEASES = {10, 11, 12, 19, 25, 26}
 
 
 def raw_rows(data):
-    best = {}
+    best, routed = {}, raw_version(data) >= 2
     for c, payload in chunks(data):
         if c["type"] != 3:
             continue
@@ -183,7 +199,7 @@ def raw_rows(data):
     out = []
     for key in sorted(best):
         _, c, payload = best[key]
-        for row in rows(c, payload):
+        for row in rows(c, payload, routed):
             out.append((c["image"], row[0], row[1] not in RELEASES, c["thread"]) + row[1:])
     out.sort(key=lambda x: x[:3])
     for image, clock, _, thread, op, a, size, _, usable, argument, path in out:
@@ -302,6 +318,7 @@ def read_block(image, b, s, tick_ns, inherited):
     far, other = Reader(column_bytes(s, 9)), Reader(column_bytes(s, 10))
     usables = iter(column_numbers(s, 11, b["allocs"]))
     path = column_bytes(s, 12) or bytes(n)
+    route = column_bytes(s, 19) or bytes(n)
     arguments = {}
     r, at = Reader(column_bytes(s, 13)), 0
     while r.left():
@@ -368,7 +385,7 @@ def read_block(image, b, s, tick_ns, inherited):
                 last_other = last_other + unzigzag(z) & M64
                 a = rol4(last_other)
         image.lines.append((2 if kind == 6 else kind, op, "-" if slot is None else slot,
-                            threads[thread[i]], sz, st, tick * tick_ns >> 32, a, usable, path[i],
+                            threads[thread[i]], sz, st, tick * tick_ns >> 32, a, usable, path[i] | route[i] << 8,
                             arguments.get(i, 0)))
     if tick != b["last_tick"]:
         raise Bad("ticks do not add up")

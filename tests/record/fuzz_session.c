@@ -82,7 +82,7 @@ static void append(int fd, uint16_t type, uint64_t image, const struct text *t)
 /* The recording that names the session, twice: for images 1 and 2. */
 static struct stat write_recording(void)
 {
-    const uint32_t version = MLW_FORMAT_VERSION, clock = MLW_CLOCK_MONOTONIC_NS;
+    const uint32_t version = MLW_FORMAT_PLAIN, clock = MLW_CLOCK_MONOTONIC_NS;
     const uint64_t start[3] = {1000, 1000, 1000};
     struct text file = {.n = 0}, process = {.n = 0};
     struct stat st;

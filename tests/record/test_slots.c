@@ -115,10 +115,11 @@ static unsigned chunks_of(const struct client *c, struct mlw_chunk *heads, unsig
         assert_int_equal(h->reserved[0] | h->reserved[1] | h->reserved[2], 0);
         uint32_t calls;
         if (h->type == MLW_CHUNK_EVENTS) {
-            assert_int_equal(mlw_whole_rows(bytes + at + sizeof *h, h->payload_bytes,
-                                            (struct mlw_row_state){h->base_clock, h->base_address},
-                                            &calls),
-                             h->payload_bytes);
+            assert_int_equal(
+                mlw_whole_rows(bytes + at + sizeof *h, h->payload_bytes,
+                               (struct mlw_row_state){h->base_clock, h->base_address, true},
+                               &calls),
+                h->payload_bytes);
             assert_int_equal(calls, h->calls);
         }
         at += (ssize_t)(sizeof *h + h->payload_bytes);

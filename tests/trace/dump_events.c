@@ -128,7 +128,7 @@ int main(int argc, char **argv)
             printf(" %" PRIu32 " %" PRIu64 " %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64
                    " %d %" PRIu64 "\n",
                    b.thread[i], b.size[i], b.stack[i], b.time_ns[i], b.address[i], b.usable[i],
-                   b.path[i], b.argument[i]);
+                   b.path[i] | b.route[i] << 8, b.argument[i]);
         }
     if (k < 0)
         fprintf(stderr, "%s\n", err.text);

@@ -66,9 +66,9 @@ static uint64_t hash_batch(uint64_t h, const struct trace_batch *b)
     const struct {
         const void *data;
         size_t bytes;
-    } columns[] = {{b->kind, 1},    {b->op, 1},     {b->slot, 4},    {b->thread, 4},
-                   {b->size, 8},    {b->stack, 4},  {b->path, 1},    {b->time_ns, 8},
-                   {b->address, 8}, {b->usable, 8}, {b->argument, 8}};
+    } columns[] = {{b->kind, 1},    {b->op, 1},     {b->slot, 4},     {b->thread, 4},
+                   {b->size, 8},    {b->stack, 4},  {b->path, 1},     {b->time_ns, 8},
+                   {b->address, 8}, {b->usable, 8}, {b->argument, 8}, {b->route, 1}};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
         if (columns[i].data)
             h = hash(h, columns[i].data, columns[i].bytes * b->n);
@@ -158,7 +158,8 @@ static void compare_batches(const struct trace_batch *a, const struct trace_batc
         const bool other = a->kind[i] == TRACE_OTHER || a->kind[i] == TRACE_FREE_UNKNOWN;
         REQUIRE(a->kind[i] == b->kind[i] && a->op[i] == b->op[i] && a->slot[i] == b->slot[i]);
         REQUIRE(a->thread[i] == b->thread[i] && a->time_ns[i] == b->time_ns[i]);
-        REQUIRE(a->path[i] == b->path[i] && a->argument[i] == b->argument[i]);
+        REQUIRE(a->path[i] == b->path[i] && a->argument[i] == b->argument[i] &&
+                a->route[i] == b->route[i]);
         if (a->kind[i] == TRACE_ALLOC) {
             REQUIRE(k < b->begun && a->size[i] == b->begun_size[k]);
             REQUIRE(a->stack[i] == b->begun_stack[k] && a->usable[i] == b->begun_usable[k]);

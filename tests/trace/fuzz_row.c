@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (!copy)
         return 0;
     memcpy(copy, data, n);
-    struct mlw_row_state state = {0, 0}, again = {0, 0}, check = {0, 0};
+    struct mlw_row_state state = {0, 0, true}, again = {0, 0}, check = {0, 0, true};
     const uint8_t *p = copy, *end = copy + n;
     struct mlw_row row, back = {.op = 0};
     while (p && p < end) {
@@ -25,14 +25,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         unsigned fields = mlw_op_fields(row.op);
         int has = fields & MLW_F_STACK && row.address && !(row.path & MLW_PATH_FAILED) &&
                   row.usable != mlw_usual_usable(row.size);
-        uint8_t *to = mlw_row_encode(bytes, &again, row.op, fields, row.clock, row.address,
-                                     row.size, row.stack, has, (uint32_t)(row.usable - row.size),
-                                     row.argument, row.path);
+        const uint32_t extra = (uint32_t)(row.usable - row.size);
+        uint8_t *to = row.route
+                          ? mlw_row_encode_routed(bytes, &again, row.op, fields, row.clock,
+                                                  row.address, row.size, row.stack, has, extra,
+                                                  row.argument, row.path, row.route)
+                          : mlw_row_encode(bytes, &again, row.op, fields, row.clock, row.address,
+                                           row.size, row.stack, has, extra, row.argument, row.path);
         if ((size_t)(to - bytes) > MLW_ROW_MAX)
             abort();
         if (mlw_row_decode(bytes, to, &check, &back) != to || back.clock != row.clock ||
             back.address != row.address || back.op != row.op || back.path != row.path ||
-            back.argument != row.argument || back.stack != row.stack ||
+            back.route != row.route || back.argument != row.argument || back.stack != row.stack ||
             (fields & MLW_F_SIZE && back.size != row.size) || back.usable != row.usable)
             abort();
     }

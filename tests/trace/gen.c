@@ -127,8 +127,13 @@ void gen_call(struct gen *g, struct gen_stream *s, unsigned op, uint64_t clock, 
 {
     room(g, s, MLW_ROW_MAX);
     bool said = usable != UINT64_MAX && usable != mlw_usual_usable(size);
-    s->p = mlw_row_encode(s->p, &s->state, op, mlw_op_fields(op), clock, address, size, stack, said,
-                          said ? (uint32_t)(usable - size) : 0, argument, path);
+    if (path >> 8)
+        s->p = mlw_row_encode_routed(s->p, &s->state, op, mlw_op_fields(op), clock, address, size,
+                                     stack, said, said ? (uint32_t)(usable - size) : 0, argument,
+                                     path & 255, path >> 8);
+    else
+        s->p = mlw_row_encode(s->p, &s->state, op, mlw_op_fields(op), clock, address, size, stack,
+                              said, said ? (uint32_t)(usable - size) : 0, argument, path);
     s->head.calls++;
 }
 

@@ -18,7 +18,7 @@
 enum { THREADS = 4, PROCS = 5, CLOCK0 = 1000000 };
 
 struct expected {
-    uint8_t kind, op, path;
+    uint8_t kind, op, path, route;
     uint32_t thread;
     uint64_t clock, address, size, usable, argument, pc;
 };
@@ -142,11 +142,15 @@ static void begin(struct proc *p, unsigned t, unsigned op, uint64_t clock, uint6
     uint64_t size = a_size(), usable = mlw_usual_usable(size), argument = 0;
     uint32_t stack = a_stack(p, t);
     unsigned path = roll(6) ? 0 : (unsigned)roll(128) << 1;
+    const unsigned route = roll(4) ? 0 : (unsigned)roll(64);
+    if (!route && mlw_path_is_routed(path))
+        path &= ~(unsigned)MLW_PATH_HEAP_GREW;
     if (!roll(4))
         usable = size + roll(roll(5) ? 64 : 100000);
     if (op >= MLW_OP_POSIX_MEMALIGN && op <= MLW_OP_MEMALIGN)
         argument = (uint64_t)1 << (4 + roll(50));
-    gen_call(&g, &p->streams[t], op, clock, address, size, stack, usable, argument, path);
+    gen_call(&g, &p->streams[t], op, clock, address, size, stack, usable, argument,
+             path | route << 8);
     p->calls++;
     struct block *old = live_at(p, address);
     if (old) {
@@ -161,6 +165,7 @@ static void begin(struct proc *p, unsigned t, unsigned op, uint64_t clock, uint6
     *e = (struct expected){.kind = TRACE_ALLOC,
                            .op = (uint8_t)op,
                            .path = (uint8_t)path,
+                           .route = (uint8_t)route,
                            .thread = t,
                            .clock = clock,
                            .address = address,
@@ -193,7 +198,8 @@ static void begin(struct proc *p, unsigned t, unsigned op, uint64_t clock, uint6
 static void end(struct proc *p, unsigned t, unsigned op, uint64_t clock, uint64_t address)
 {
     uint64_t size = mlw_op_fields(op) & MLW_F_SIZE ? roll(500) : 0;
-    gen_call(&g, &p->streams[t], op, clock, address, size, 0, UINT64_MAX, 0, 0);
+    const unsigned route = roll(4) ? 0 : (unsigned)roll(64);
+    gen_call(&g, &p->streams[t], op, clock, address, size, 0, UINT64_MAX, 0, route << 8);
     if (op != MLW_OP_REALLOC_OLD)
         p->calls++;
     struct expected *e = expect(p);
@@ -202,6 +208,7 @@ static void end(struct proc *p, unsigned t, unsigned op, uint64_t clock, uint64_
     e->clock = clock;
     e->address = address;
     e->size = size;
+    e->route = (uint8_t)route;
     struct block *b = live_at(p, address);
     if (!address)
         e->kind = TRACE_OTHER;
@@ -446,6 +453,7 @@ static void check_image(struct trace *t, uint32_t index, const struct proc *p)
             assert_int_equal(b.address[i], e.address);
             assert_int_equal(b.usable[i], e.usable);
             assert_int_equal(b.path[i], e.path);
+            assert_int_equal(b.route[i], e.route);
             assert_int_equal(b.argument[i], e.argument);
             assert_int_equal(b.time_ns[i], (e.clock - CLOCK0) / 64 * 32);
             assert_true(b.stack[i] <= m->stacks);
@@ -492,9 +500,10 @@ static void check_columns(const char *path)
             struct {
                 const void *x, *y;
                 size_t width;
-            } c[] = {{a.thread, b.thread, 4},   {a.size, b.size, 8},        {a.stack, b.stack, 4},
-                     {a.time_ns, b.time_ns, 8}, {a.address, b.address, 8},  {a.usable, b.usable, 8},
-                     {a.path, b.path, 1},       {a.argument, b.argument, 8}};
+            } c[] = {
+                {a.thread, b.thread, 4},   {a.size, b.size, 8},         {a.stack, b.stack, 4},
+                {a.time_ns, b.time_ns, 8}, {a.address, b.address, 8},   {a.usable, b.usable, 8},
+                {a.path, b.path, 1},       {a.argument, b.argument, 8}, {a.route, b.route, 1}};
             for (unsigned k = 0; k < 8; k++) {
                 if (bit != 1u << k)
                     assert_null(c[k].y);

@@ -42,7 +42,7 @@ def by_image(text):
 
 
 def raw_as_sealed(name, rows, events, golden):
-    """Every row that stays is an event: operation, address, size, argument, path, thread and time in
+    """Every row that stays is an event: operation, address, size, argument, route, thread and time in
     the same order, image by image."""
     import json
     facts = json.loads(run(*READER, "facts", golden))
@@ -56,12 +56,12 @@ def raw_as_sealed(name, rows, events, golden):
         if seen[image] <= inherited[image]:
             continue
         # 2 ticks of the clock are a nanosecond, 64 a sealed tick, from 1000000 on (test_model.c)
-        want.setdefault(image, []).append((op, thread, size, ns, address, argument))
+        want.setdefault(image, []).append((op, thread, size, ns, address, argument, int(path) >> 8))
     have = {}
     for line in rows.splitlines():
         image, clock, thread, op, address, size, usable, argument, path = line.split()
         ns = str((int(clock) - 1000000) // 64 * 32)
-        have.setdefault(image, []).append((op, thread, size, ns, address, argument))
+        have.setdefault(image, []).append((op, thread, size, ns, address, argument, int(path) >> 8))
     for image in want:
         rest = iter(have[image])
         dropped = 0

@@ -116,7 +116,7 @@ static void judge_row(struct scratch *s, const struct mlw_row *row, uint32_t num
 static bool judge_all(struct scratch *s, const struct mlw_chunk *c)
 {
     const uint8_t *p = (const uint8_t *)(c + 1), *const end = p + c->payload_bytes;
-    struct mlw_row_state state = {c->base_clock, c->base_address};
+    struct mlw_row_state state = {c->base_clock, c->base_address, true};
     struct mlw_row row;
     uint32_t number = 0;
     while (p < end) {
@@ -146,7 +146,7 @@ static uint8_t *put_again(uint8_t *to, const uint8_t *p, const uint8_t *after,
     memcpy(to, &fresh, sizeof fresh);
     to += sum >> MLW_ROW_BYTES_SHIFT;
     memcpy(to, rest, (size_t)(after - rest));
-    *state = (struct mlw_row_state){row->clock, address};
+    *state = (struct mlw_row_state){row->clock, address, true};
     return to + (after - rest);
 }
 
@@ -214,7 +214,7 @@ static bool thin(struct thread *t)
     struct scratch *s = (struct scratch *)own_map(sizeof *s);
     if (!s)
         return false;
-    struct mlw_row_state state = {c->base_clock, c->base_address};
+    struct mlw_row_state state = {c->base_clock, c->base_address, true};
     const int32_t bytes = judge_all(s, c) ? put_all(s, c, &state) : -1;
     const bool done = bytes >= 0 && replace(t, s, (uint32_t)bytes, state);
     own_unmap(s, sizeof *s);
@@ -227,7 +227,7 @@ static void drop_calls(struct thread *t, int error)
     struct mlw_chunk *c = t->chunk;
     uint8_t *payload = (uint8_t *)c + sizeof *c;
     const uint8_t *p = payload, *end = payload + c->payload_bytes;
-    struct mlw_row_state state = {0, 0};
+    struct mlw_row_state state = {0, 0, true};
     struct mlw_row row;
     set_changing(c);
     const uint32_t calls = c->calls, sequence = c->sequence + is_copied(c);

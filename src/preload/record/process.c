@@ -147,7 +147,7 @@ static bool say_who(uint64_t start_clock)
     struct tlvs t = {p, p + room};
     uint32_t v;
     uint64_t start[3] = {start_clock, clock_monotonic_ns(), clock_realtime_ns()};
-    describe_put(&t, MLW_TLV_VERSION, (v = MLW_FORMAT_VERSION, &v), 4);
+    describe_put(&t, MLW_TLV_VERSION, (v = mlw_session_format(recorder.session->options), &v), 4);
     describe_put(&t, MLW_TLV_CLOCK_KIND, (v = recorder.session->clock_kind, &v), 4);
     describe_put(&t, MLW_TLV_START, start, sizeof start);
     describe_put(&t, MLW_TLV_PPID, (v = (uint32_t)sys_getppid(), &v), 4);
@@ -183,7 +183,7 @@ static void say_file(void)
     struct utsname u;
     uint32_t v;
     uint64_t start[3] = {clock_now(recorder.clock_kind), clock_monotonic_ns(), clock_realtime_ns()};
-    describe_put(&t, MLW_TLV_VERSION, (v = MLW_FORMAT_VERSION, &v), 4);
+    describe_put(&t, MLW_TLV_VERSION, (v = mlw_session_format(recorder.session->options), &v), 4);
     describe_put(&t, MLW_TLV_CLOCK_KIND, (v = recorder.clock_kind, &v), 4);
     describe_put(&t, MLW_TLV_START, start, sizeof start);
     describe_put(&t, MLW_TLV_TOOL, "libmallow-record " MALLOW_VERSION,
@@ -343,7 +343,8 @@ static struct mlw_session *make_own_session(void)
     s->stack_mode = settings_stacks();
     s->initial_control = setting_on("MALLOW_PAUSED") ? 0 : MLW_CTL_STARTED;
     s->options = (setting_on("MALLOW_ENVIRONMENT") ? MLW_OPT_ENVIRONMENT : 0u) |
-                 (setting_on("MALLOW_NO_FOLLOW") ? MLW_OPT_NO_FOLLOW : 0u);
+                 (setting_on("MALLOW_NO_FOLLOW") ? MLW_OPT_NO_FOLLOW : 0u) |
+                 (setting_on("MALLOW_PATHS") ? MLW_OPT_ROUTES : 0u);
     memcpy(s->output, recorder.output_path, sizeof s->output);
     say_output(s); /* a child of fork has it open already */
     return s;

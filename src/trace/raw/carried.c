@@ -172,10 +172,10 @@ static uint64_t last_row(const struct raw *r, const struct raw_chunk *k)
     const size_t n = sizeof(struct mlw_chunk) + k->payload_bytes;
     struct mlw_chunk c = {0};
     struct mlw_row row;
-    struct mlw_row_state state = {0, 0};
+    struct mlw_row_state state = {0, 0, r->routed};
     if (p && trust_read(fd, p, n, k->offset & ~RAW_SECOND_FILE) == n) {
         memcpy(&c, p, sizeof c);
-        state = (struct mlw_row_state){c.base_clock, c.base_address};
+        state = (struct mlw_row_state){c.base_clock, c.base_address, r->routed};
         for (const uint8_t *at = p + sizeof c; at && at < p + n;)
             at = mlw_row_decode(at, p + n, &state, &row);
     }

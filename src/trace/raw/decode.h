@@ -49,7 +49,8 @@ static inline uint64_t decode_word(const uint8_t *p)
 }
 
 /* Decodes the fields that the highest bits of a header announce. */
-static inline const uint8_t *decode_rest(const uint8_t *p, unsigned header, struct mlw_row *row)
+static inline const uint8_t *decode_rest(const uint8_t *p, unsigned header, bool routed,
+                                         struct mlw_row *row)
 {
     const uint32_t extra = (uint32_t)decode_word(p);
     p += header >> 11 & 4;
@@ -58,6 +59,8 @@ static inline const uint8_t *decode_rest(const uint8_t *p, unsigned header, stru
         p += 8;
     }
     row->path = header >> 15 ? *p++ : 0;
+    if (__builtin_expect(routed && mlw_path_is_routed(row->path), 0))
+        mlw_row_take_route(row, *p++);
     if (row->path & MLW_PATH_FAILED || !row->address || !mlw_op_has(row->op, MLW_F_STACK))
         row->usable = 0;
     else if (header >> 13 & 1)
@@ -87,6 +90,7 @@ static inline const uint8_t *decode_call(const uint8_t *p, struct mlw_row_state 
     uint64_t usable = 0;
     row->op = (uint8_t)op;
     row->path = 0;
+    row->route = 0;
     row->clock = st->clock;
     row->address = address;
     row->size = row->argument = 0;
@@ -100,7 +104,7 @@ static inline const uint8_t *decode_call(const uint8_t *p, struct mlw_row_state 
         p += what->bytes;
     }
     row->usable = usable;
-    return __builtin_expect(header >> 13, 0) ? decode_rest(p, header, row) : p;
+    return __builtin_expect(header >> 13, 0) ? decode_rest(p, header, st->routed, row) : p;
 }
 
 #endif

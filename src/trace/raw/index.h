@@ -131,6 +131,7 @@ struct raw {
     uint64_t ready_calls; /* if growing: call rows that may be read */
     uint32_t clock_kind;
     bool has_file; /* the FILE chunk was found */
+    bool routed;   /* rows may have routes: FILE or a PROCESS says that version */
     uint64_t start_clock, start_monotonic_ns, start_realtime_ns;
     const char *host, *tool;
     struct mlw_limits limits;

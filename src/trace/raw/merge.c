@@ -106,6 +106,7 @@ static int merge_load_payload(struct merge *m, struct merge_stream *s, struct pa
         to->end = to->data + n;
         to->state.clock = c.base_clock;
         to->state.address = c.base_address;
+        to->state.routed = m->raw->routed;
         to->left = c.calls;
         to->after_gap = c.first_call != s->next_call;
         s->next_call = to->end_call = c.first_call + c.calls;

@@ -144,6 +144,7 @@ static int read_file_chunk(struct raw *r, struct span s, struct error *err)
                                  "the recording has format version %u, this mallow reads up to %u: "
                                  "use a later mallow",
                                  (unsigned)tlv_number(&t, 0, 4), MLW_FORMAT_VERSION);
+            r->routed |= tlv_number(&t, 0, 4) >= MLW_FORMAT_ROUTED;
             break;
         case MLW_TLV_CLOCK_KIND: r->clock_kind = (uint32_t)tlv_number(&t, 0, 4); break;
         case MLW_TLV_START:
@@ -182,6 +183,7 @@ static void read_image_chunk(struct raw *r, struct raw_image *im, const struct m
     uint64_t lost = 0;
     while (tlv_next(&s, &t)) {
         switch (t.tag) {
+        case MLW_TLV_VERSION: r->routed |= tlv_number(&t, 0, 4) >= MLW_FORMAT_ROUTED; break;
         case MLW_TLV_PPID: im->ppid = (uint32_t)tlv_number(&t, 0, 4); break;
         case MLW_TLV_START:
             im->start_clock = tlv_number(&t, 0, 8);

@@ -106,7 +106,7 @@ static int recover_slot(int fd, uint64_t at, const struct raw_image *m, int out,
     const uint32_t claimed = c.calls, published = c.payload_bytes;
     c.payload_bytes =
         mlw_whole_rows(buffer + sizeof c, published,
-                       (struct mlw_row_state){c.base_clock, c.base_address}, &c.calls);
+                       (struct mlw_row_state){c.base_clock, c.base_address, true}, &c.calls);
     /* A call that the head counts and whose row was not published had not come to its end; but rows
      * that were published and cannot be read are a loss. */
     if (c.payload_bytes < published)

@@ -22,7 +22,7 @@ struct block_writer {
     uint64_t first_tick, first_alloc, max_live_bytes;
     uint32_t argument_event;
     uint64_t other_last;
-    bool epoch, any_path;
+    bool epoch, any_path, any_route;
     uint32_t thread,
         local; /* the thread of the event before, and its local number; UINT32_MAX: none */
     uint64_t *thread_mark; /* by thread: block stamp << 32 | local number */
@@ -38,6 +38,7 @@ bool block_fill_turn(struct block_writer *b, uint64_t tick, uint32_t thread);
 /* Adds the fields that few events have. */
 void block_fill_other(struct block_writer *b, uint64_t address);
 void block_fill_no_paths(struct block_writer *b, uint32_t before);
+void block_fill_no_routes(struct block_writer *b, uint32_t before);
 void block_fill_argument(struct block_writer *b, uint32_t i, uint64_t argument);
 
 /* True if it must be flushed (after the table is brought up to date) before the next event. */
@@ -49,6 +50,13 @@ static inline void block_fill_path(struct block_writer *b, uint32_t i, unsigned 
     if (!b->any_path)
         block_fill_no_paths(b, i);
     b->now->path[i] = (uint8_t)path;
+}
+
+static inline void block_fill_route(struct block_writer *b, uint32_t i, unsigned route)
+{
+    if (!b->any_route)
+        block_fill_no_routes(b, i);
+    b->now->route[i] = (uint8_t)route;
 }
 
 /* Notes the place of a block that begins or ends; packing makes the columns of addresses and
@@ -122,6 +130,8 @@ static inline __attribute__((always_inline)) int block_fill(struct block_writer 
         c->stack[b->stacks++] = e->stack;
     if (e->path | b->any_path)
         block_fill_path(b, i, e->path);
+    if (e->route | b->any_route)
+        block_fill_route(b, i, e->route);
     if (__builtin_expect(e->argument != 0, 0))
         block_fill_argument(b, i, e->argument);
     b->others += !is_call;

@@ -118,6 +118,8 @@ int pack_block(struct pack *p, struct columns *c, struct error *err)
     section_put_u64(w, s, SEAL_COL_USABLE, c->usable, allocs, &p->scratch);
     if (c->any_path)
         section_put(w, s, SEAL_COL_PATH, SEAL_PART_BYTES, c->path, n);
+    if (c->any_route)
+        section_put(w, s, SEAL_COL_ROUTE, SEAL_PART_BYTES, c->route, n);
     put_bytes(p, SEAL_COL_ARGUMENT, &c->argument);
     section_put_u32(w, s, SEAL_COL_RESYNC, c->resync, c->resync_n, &p->scratch);
     put_bytes(p, SEAL_COL_BEGUN, &c->begun);

@@ -14,12 +14,13 @@ struct columns {
     struct seal_block head; /* complete except for `reference`, which packing chooses */
     unsigned reference;     /* the mode that was smaller when it was last tried; packing may try */
     uint32_t refs, sizes, stacks;
-    bool any_path;
+    bool any_path, any_route;
     struct bytes far, other, argument, threads_text;
     uint32_t *resync; /* the stack of free slots that the block before left */
     size_t resync_n;
     struct bytes begun; /* the same */
-    uint8_t code[SEAL_BLOCK_EVENTS], path[SEAL_BLOCK_EVENTS], address[SEAL_BLOCK_EVENTS];
+    uint8_t code[SEAL_BLOCK_EVENTS], path[SEAL_BLOCK_EVENTS], route[SEAL_BLOCK_EVENTS],
+        address[SEAL_BLOCK_EVENTS];
     uint32_t thread[SEAL_BLOCK_EVENTS], ref[SEAL_BLOCK_EVENTS], distance[SEAL_BLOCK_EVENTS],
         stack[SEAL_BLOCK_EVENTS], began[SEAL_BLOCK_EVENTS];
     uint64_t size[SEAL_BLOCK_EVENTS], time[SEAL_BLOCK_EVENTS], usable[SEAL_BLOCK_EVENTS];

@@ -119,7 +119,7 @@ static void begin_block_write(struct block_writer *b, uint64_t tick)
     b->first_tick = b->at.tick;
     b->argument_event = 0;
     b->other_last = 0;
-    b->any_path = false;
+    b->any_path = b->any_route = false;
     b->epoch = b->at.blocks % SEAL_EPOCH_BLOCKS == 0;
     if (b->epoch)
         b->at.epoch_alloc = b->at.allocs;
@@ -187,6 +187,12 @@ void block_fill_no_paths(struct block_writer *b, uint32_t before)
 {
     memset(b->now->path, 0, before);
     b->any_path = true;
+}
+
+void block_fill_no_routes(struct block_writer *b, uint32_t before)
+{
+    memset(b->now->route, 0, before);
+    b->any_route = true;
 }
 
 void block_fill_argument(struct block_writer *b, uint32_t i, uint64_t argument)
@@ -288,6 +294,7 @@ int block_writer_flush(struct block_writer *b, struct error *err)
     c->sizes = b->sizes;
     c->stacks = b->stacks;
     c->any_path = b->any_path;
+    c->any_route = b->any_route;
     take_resync(b, c);
     if (keep_resync(b, err) || settle_spare(b, err))
         return -1;

@@ -10,7 +10,7 @@
 #include "live.h"
 
 struct block_event {
-    uint8_t kind, op, path;
+    uint8_t kind, op, path, route;
     uint32_t thread, stack, slot;
     uint64_t tick, size, usable, address, argument;
 };

@@ -36,8 +36,9 @@ enum seal_column {
     SEAL_COL_RESYNC = 14,   /* numbers: what the block before left on the stack of free slots: how
                                many entries at its bottom that block did not touch, then those above
                                them, up to the top */
-    SEAL_COL_BEGUN = 15     /* varints: slots of the allocations of the block before that are still
+    SEAL_COL_BEGUN = 15,    /* varints: slots of the allocations of the block before that are still
                                live after it, in their order, zigzag of the difference to the last */
+    SEAL_COL_ROUTE = 19     /* u8 an event */
 };
 
 /* Kinds in a code: those of enum trace_kind, where FREE_TEMP has no reference (it is the last block

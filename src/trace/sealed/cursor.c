@@ -10,6 +10,7 @@ bool cursor_arrays_make(struct arrays *a, size_t n)
     a->kind = malloc(n);
     a->op = malloc(n);
     a->path = calloc(n, 1);
+    a->route = calloc(n, 1);
     a->slot = malloc(n * 4);
     a->thread = calloc(n, 4);
     a->stack = malloc(n * 4);
@@ -23,8 +24,8 @@ bool cursor_arrays_make(struct arrays *a, size_t n)
     a->begun_usable = malloc(n * 8);
     a->begun_address = malloc(n * 8);
     a->argued = false;
-    return a->kind && a->op && a->path && a->slot && a->thread && a->stack && a->size && a->time &&
-           a->address && a->usable && a->argument && a->begun_stack && a->begun_size &&
+    return a->kind && a->op && a->path && a->route && a->slot && a->thread && a->stack && a->size &&
+           a->time && a->address && a->usable && a->argument && a->begun_stack && a->begun_size &&
            a->begun_usable && a->begun_address;
 }
 
@@ -33,6 +34,7 @@ void cursor_arrays_free(struct arrays *a)
     free(a->kind);
     free(a->op);
     free(a->path);
+    free(a->route);
     free(a->slot);
     free(a->thread);
     free(a->stack);
@@ -233,6 +235,7 @@ void cursor_give(struct cursor *c, const struct arrays *a, size_t n, struct trac
     batch->address = wants(c, TRACE_COL_ADDRESS | TRACE_COL_OTHER_ADDRESS) ? a->address : NULL;
     batch->usable = wants(c, TRACE_COL_USABLE) ? a->usable : NULL;
     batch->path = wants(c, TRACE_COL_PATH) ? a->path : NULL;
+    batch->route = wants(c, TRACE_COL_ROUTE) ? a->route : NULL;
     batch->argument = !wants(c, TRACE_COL_ARGUMENT) ? NULL : a->argued ? a->argument : zeros;
     if (!wants(c, TRACE_COL_BEGUN))
         return;

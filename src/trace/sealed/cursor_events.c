@@ -499,6 +499,15 @@ static void take_arguments(struct cursor *c, uint32_t n)
     }
 }
 
+/* A column of bytes, which is 0 where it is not there. */
+static void copy_column(uint8_t *to, const struct bytes *column, uint32_t at, uint32_t n)
+{
+    if (column->n)
+        memcpy(to, column->data + at, n);
+    else
+        memset(to, 0, n);
+}
+
 /* After damage: copies what take_slots_degraded kept from c->a to c->b. */
 static void arrange(struct cursor *c, uint32_t n)
 {
@@ -508,6 +517,7 @@ static void arrange(struct cursor *c, uint32_t n)
         struct arrays *a = &c->a, *b = &c->b;
         b->op[i] = inferred ? 0 : a->op[k];
         b->path[i] = inferred ? 0 : a->path[k];
+        b->route[i] = inferred ? 0 : a->route[k];
         b->thread[i] = a->thread[k];
         b->stack[i] = inferred ? 0 : a->stack[k];
         b->size[i] = inferred ? 0 : a->size[k];
@@ -588,12 +598,10 @@ bool cursor_take(struct cursor *c, uint32_t n, struct arrays **from, uint32_t *g
                 : t.has.others && wants(c, TRACE_COL_OTHER_ADDRESS) &&
                       !take_other_addresses(c, code, n))
         return false;
-    if (wants(c, TRACE_COL_PATH)) {
-        if (c->in->path.n)
-            memcpy(a->path, c->in->path.data + c->at, n);
-        else
-            memset(a->path, 0, n);
-    }
+    if (wants(c, TRACE_COL_PATH))
+        copy_column(a->path, &c->in->path, c->at, n);
+    if (wants(c, TRACE_COL_ROUTE))
+        copy_column(a->route, &c->in->route, c->at, n);
     if (wants(c, TRACE_COL_ARGUMENT))
         take_arguments(c, n);
     a->begun = t.has.allocs;

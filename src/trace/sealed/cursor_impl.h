@@ -17,7 +17,7 @@
 
 /* The arrays of a batch. Room for twice BATCH: after damage, events may be added. */
 struct arrays {
-    uint8_t *kind, *op, *path;
+    uint8_t *kind, *op, *path, *route;
     uint32_t *slot, *thread, *stack;
     uint64_t *size, *time, *address, *usable, *argument;
     /* only for ALLOCs */

@@ -137,7 +137,7 @@ void cursor_give_ended(struct cursor *c, struct trace_batch *batch)
         uint32_t slot = c->ended[--c->ended_n];
         bool address = wants(c, TRACE_COL_ADDRESS) && slot < c->slot_cap;
         b->kind[i] = TRACE_FREE_INFERRED;
-        b->op[i] = b->path[i] = 0;
+        b->op[i] = b->path[i] = b->route[i] = 0;
         b->slot[i] = slot;
         b->thread[i] = b->stack[i] = 0;
         b->size[i] = b->usable[i] = b->argument[i] = 0;

@@ -12,7 +12,7 @@ bool loaded_make(struct loaded *l)
 void loaded_release(struct loaded *l)
 {
     ZSTD_freeDCtx(l->z);
-    struct bytes *b[] = {&l->code, &l->threads_text, &l->address,  &l->path,
+    struct bytes *b[] = {&l->code, &l->threads_text, &l->address,  &l->path,   &l->route,
                          &l->far,  &l->other,        &l->argument, &l->scratch};
     for (size_t i = 0; i < sizeof b / sizeof *b; i++)
         bytes_free(b[i]);
@@ -195,6 +195,12 @@ static int load_columns(const struct load *x, uint32_t thread_count)
         if (read_bytes(x, SEAL_COL_PATH, n, &l->path) < 0)
             return -1;
         if (l->path.n && l->path.n != n)
+            return bad_block(x->err);
+    }
+    if (load_wants(x, TRACE_COL_ROUTE)) {
+        if (read_bytes(x, SEAL_COL_ROUTE, n, &l->route) < 0)
+            return -1;
+        if (l->route.n && l->route.n != n)
             return bad_block(x->err);
     }
     if (load_wants(x, TRACE_COL_ARGUMENT) &&

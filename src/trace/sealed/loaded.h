@@ -30,7 +30,7 @@ struct loaded {
     struct store_block *block;
     struct section_head head; /* valid unless NOT_THERE, or FAILED before it was read */
     bool has_head;
-    struct bytes code, threads_text, address, path, far, other, argument, scratch;
+    struct bytes code, threads_text, address, path, route, far, other, argument, scratch;
     struct numbers thread, reference, size, stack, time, usable;
     uint32_t *thread_of; /* local number to the image's, [threads] */
     uint32_t threads;

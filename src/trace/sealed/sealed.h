@@ -14,7 +14,7 @@
 
 #define SEAL_MAGIC        0x31534c4du /* "MLS1" */
 #define SEAL_VERSION      1u
-#define SEAL_MINOR        1u           /* additions that earlier readers of the version may skip */
+#define SEAL_MINOR        2u           /* additions that earlier readers of the version may skip */
 #define SEAL_BLOCK_EVENTS (128u << 10) /* events of a full block that we write, at most */
 /* A file that is cut loses the block that it is cut in: at most this part of its events. */
 #define SEAL_BLOCK_PARTS 4u

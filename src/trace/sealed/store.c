@@ -116,6 +116,7 @@ static int take_section(struct opening *o, const struct section_head *h, struct 
         x->calls = b->calls;
         x->used_slots = b->used_slots;
         x->new_slots = b->new_slots;
+        d->routed |= section_stream(h, SEAL_COL_ROUTE, SEAL_PART_BYTES) != NULL;
         return 0;
     }
     case SEAL_NODES:
@@ -422,6 +423,7 @@ static int order_images(struct opening *o, struct error *err)
     for (size_t i = 0; i < n; i++) {
         place_of[p[i].index] = (uint32_t)i;
         s->images[i] = o->images[p[i].index];
+        s->images[i].routed = o->details[p[i].index].routed;
         s->details[i] = o->details[p[i].index];
         o->details[p[i].index].blocks = NULL;
     }

@@ -24,6 +24,7 @@ struct store_block {
 struct store_image {
     uint32_t number; /* in the file */
     bool has_facts;
+    bool routed;                /* one of its blocks has a column of routes */
     struct store_block *blocks; /* by number */
     size_t block_count, block_cap;
     uint64_t first_block; /* blocks before are void */
