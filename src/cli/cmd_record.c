@@ -28,7 +28,7 @@ struct record_cli {
     uint64_t pid, duration_ns;
     int stacks; /* enum mlw_stack_mode, in the order of the choices */
     int how;    /* enum how */
-    bool paused, no_follow, environment, keep_raw, force, quiet, heap;
+    bool paths, paused, no_follow, environment, keep_raw, force, quiet, heap;
     uint64_t sample_interval_ns;
     struct record_upload_options upload;
 };
@@ -94,6 +94,7 @@ static int run_inject(const struct command *self, const struct record_cli *o,
                                           .attached = attached,
                                           .duration_ns = o->duration_ns,
                                           .stacks = (enum mlw_stack_mode)o->stacks,
+                                          .routes = o->paths,
                                           .no_follow = o->no_follow,
                                           .keep_raw = o->keep_raw,
                                           .last = kept->last,
@@ -133,6 +134,9 @@ static int record_attached(const struct command *self, const struct record_cli *
         return command_usage(
             self, "--%s does not work with --how probe: it needs the library in the process",
             o->last ? "last" : "dump-when");
+    if (o->paths && o->how == HOW_PROBE)
+        return command_usage(
+            self, "--paths does not work with --how probe: it needs the library in the process");
     if (o->heap && o->how == HOW_PROBE)
         return command_usage(
             self, "--snapshot-heap does not work with --how probe; use 'mallow heap -o FILE PID'");
@@ -155,7 +159,7 @@ static int record_attached(const struct command *self, const struct record_cli *
         record_upload_release(&up);
         if (!refused)
             return status;
-        if (o->how == HOW_INJECT || o->upload.to.url || o->last || o->when || o->heap)
+        if (o->how == HOW_INJECT || o->upload.to.url || o->last || o->when || o->heap || o->paths)
             return command_fail(self, &err);
         if (!o->quiet)
             command_warn(self, "%s; recording it from the kernel's side instead", err.text);
@@ -172,6 +176,9 @@ static const struct option_spec specs[] = {
      .completion = VALUE_FILE},
     {0, "stacks", OPTION_CHOICE, AT(stacks), "full|caller|none",
      "which part of the call stack of each call to keep (default full)"},
+    {0, "paths", OPTION_FLAG, AT(paths), NULL,
+     "record which way each call takes inside glibc's allocator (thread's cache, bin, top, brk, "
+     "mmap)"},
     {0, "paused", OPTION_FLAG, AT(paused), NULL,
      "record nothing until 'mallow control PID unpause' or mallow_unpause()", .not_with = "p"},
     {0, "no-follow", OPTION_FLAG, AT(no_follow), NULL,
@@ -310,6 +317,7 @@ static int run_record(const struct command *self, const void *options, char **op
                                      .library = library,
                                      .argv = operands,
                                      .stacks = (enum mlw_stack_mode)o->stacks,
+                                     .routes = o->paths,
                                      .paused = o->paused,
                                      .no_follow = o->no_follow,
                                      .environment = o->environment,

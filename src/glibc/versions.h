@@ -21,6 +21,16 @@ struct glibc_cache {
     uint32_t depth_most;  /* the largest value of the tunable tcache_count that has an effect */
 };
 
+/* Offsets of words of an arena from the first pointer of its bins, which are GLIBC_BIN_PAIRS pairs:
+ * the same from 2.23 to 2.43. */
+#define GLIBC_BIN_PAIRS      127u
+#define GLIBC_BINS_TOP       (-16)
+#define GLIBC_BINS_REMAINDER (-8)
+#define GLIBC_BINS_NEXT      2048
+#define GLIBC_BINS_ATTACHED  2064
+#define GLIBC_BINS_SYSTEM    2072
+#define GLIBC_BINS_END       2088
+
 #define GLIBC_SMALL_BINS 64u
 #define GLIBC_SMALL_MOST 1040u /* the largest chunk in these bins */
 
@@ -86,9 +96,10 @@ struct glibc_thread_stack {
 struct glibc_version {
     unsigned minor; /* the first 2.minor that is so */
     struct glibc_cache cache;
-    bool fastbins;     /* mxfast has an effect */
-    bool large_caches; /* tcache_max may be above 1,032, up to 4 MiB */
-    bool huge_heaps;   /* heaps that are made of huge pages are of GLIBC_HEAP_PAGES of them */
+    bool fastbins;       /* mxfast has an effect */
+    bool large_caches;   /* tcache_max may be above 1,032, up to 4 MiB */
+    bool huge_heaps;     /* heaps that are made of huge pages are of GLIBC_HEAP_PAGES of them */
+    uint32_t arena_head; /* bytes of an arena before its bins; 0: not known */
     bool late_cache; /* a thread's cache is made at its first free of a block that fits into it, and
                         not at its first call: then it may lie above all that was made until then */
 };
@@ -114,11 +125,12 @@ struct glibc_version {
     }
 
 static const struct glibc_version glibc_versions[] = {
-    /* minor, cache, fastbins, large_caches, huge_heaps, late_cache */
-    {26, GLIBC_CACHE_BYTE, true, false, true, false},
-    {30, GLIBC_CACHE_COUNT, true, false, true, false},
-    {42, GLIBC_CACHE_LARGE, true, true, true, false},
-    {43, GLIBC_CACHE_DEEP, false, true, false, true},
+    /* minor, cache, fastbins, large_caches, huge_heaps, arena_head, late_cache */
+    {26, GLIBC_CACHE_BYTE, true, false, true, 0, false},
+    {27, GLIBC_CACHE_BYTE, true, false, true, 112, false},
+    {30, GLIBC_CACHE_COUNT, true, false, true, 112, false},
+    {42, GLIBC_CACHE_LARGE, true, true, true, 112, false},
+    {43, GLIBC_CACHE_DEEP, false, true, false, 24, true},
 };
 #define GLIBC_VERSIONS (sizeof glibc_versions / sizeof *glibc_versions)
 

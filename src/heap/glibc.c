@@ -9,12 +9,12 @@
 #include "glibc/versions.h"
 
 enum {
-    PAIRS = 127,
-    TOP = -16,
-    NEXT = 2048,
-    ATTACHED = 2064,
-    SYSTEM = 2072,
-    TAIL_END = 2088,
+    PAIRS = GLIBC_BIN_PAIRS,
+    TOP = GLIBC_BINS_TOP,
+    NEXT = GLIBC_BINS_NEXT,
+    ATTACHED = GLIBC_BINS_ATTACHED,
+    SYSTEM = GLIBC_BINS_SYSTEM,
+    TAIL_END = GLIBC_BINS_END,
     HEAD_MAX = 128,
     FLAGS = 4,          /* from the start: an int */
     NOT_CONTIGUOUS = 2, /* one of the flags */

@@ -78,6 +78,7 @@ HIDDEN bool next_resolve(void);
 /* Facts about the allocator behind us. */
 struct next_facts {
     bool glibc;           /* blocks have glibc's chunk headers */
+    bool glibc_behind;    /* the allocator is glibc's, though some blocks may be of before it */
     unsigned glibc_minor; /* MINOR of glibc 2.MINOR */
     bool huge_heaps;      /* glibc: heaps may be of huge pages: their words are to be checked */
     uint64_t heap_bytes;  /* glibc: of the heaps of arenas but the main one, which begin at
@@ -90,6 +91,8 @@ struct next_facts {
 };
 extern HIDDEN struct next_facts next_facts;
 
+/* True if the block is of before the allocator behind us was known: see glibc_behind. */
+HIDDEN bool next_is_early(const void *p);
 /* The function that was found for that member of `next`: `next` itself may lead to a function of
  * ours that also knows blocks of the small allocator. */
 HIDDEN void *next_behind(void **member);

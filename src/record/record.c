@@ -179,9 +179,8 @@ static void fill_session(struct recording *r, const struct record_options *o, pi
     s->stack_mode = o->stacks;
     s->initial_control =
         o->paused ? MLW_CTL_STARTED | MLW_CTL_PAUSED : MLW_CTL_STARTED | MLW_CTL_ACTIVE;
-    s->options =
-        (o->environment ? MLW_OPT_ENVIRONMENT : 0) | (o->no_follow ? MLW_OPT_NO_FOLLOW : 0) |
-        (o->routes ? MLW_OPT_ROUTES : 0);
+    s->options = (o->environment ? MLW_OPT_ENVIRONMENT : 0) |
+                 (o->no_follow ? MLW_OPT_NO_FOLLOW : 0) | (o->routes ? MLW_OPT_ROUTES : 0);
     snprintf(s->output, sizeof s->output, "%s", output);
     struct trust_identity id;
     if (trust_identify(r->sink.fd, &id)) {

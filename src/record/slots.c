@@ -72,10 +72,9 @@ static bool take_slot(const struct mlw_chunk *slot, struct copy *c, bool *torn)
         return true;
     }
     uint32_t calls, claimed = c->head.calls;
-    c->head.payload_bytes =
-        mlw_whole_rows(c->payload, bytes,
-                       (struct mlw_row_state){c->head.base_clock, c->head.base_address, true},
-                       &calls);
+    c->head.payload_bytes = mlw_whole_rows(
+        c->payload, bytes, (struct mlw_row_state){c->head.base_clock, c->head.base_address, true},
+        &calls);
     c->head.calls = calls;
     /* A call that the head counts and whose row was not published had not come to its end; but rows
      * that were published and cannot be read are a loss. */

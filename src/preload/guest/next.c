@@ -36,6 +36,8 @@ static void *boot_take(size_t align, size_t size)
 
 static bool boot_owns(const void *p) { return (uintptr_t)p - (uintptr_t)boot_memory < BOOT_BYTES; }
 
+bool next_is_early(const void *p) { return boot_owns(p); }
+
 static void *boot_malloc(size_t size) { return boot_take(16, size); }
 
 static void *boot_calloc(size_t n, size_t size)
@@ -326,7 +328,7 @@ static void learn_facts(void)
     const char *(*version)(void) =
         (const char *(*)(void))dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
     if (version && !strncmp(next_facts.name, "libc.so.6", 9)) {
-        next_facts.glibc = true;
+        next_facts.glibc = next_facts.glibc_behind = true;
         const char *v = version();
         memcpy(next_facts.name, "glibc ", 6);
         strncpy(next_facts.name + 6, v, sizeof next_facts.name - 7);

@@ -112,6 +112,11 @@ void describe_process(bool with_environment)
             "code that was loaded later cannot be unwound";
         describe_put(&t, MLW_TLV_NOTE, note, sizeof note - 1);
     }
+    if (recorder.session->options & MLW_OPT_ROUTES && !recorder.routed) {
+        static const char note[] =
+            "paths: not recorded, which needs the malloc of a glibc from 2.27 to 2.43";
+        describe_put(&t, MLW_TLV_NOTE, note, sizeof note - 1);
+    }
     recorder.description = p;
     recorder.description_bytes = (uint32_t)(t.at - p);
 }

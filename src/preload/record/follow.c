@@ -45,8 +45,8 @@ bool guest_follows(void) { return recording() && !(recorder.session->options & M
 const char *const *guest_carried(unsigned *count)
 {
     static const char *const carried[] = {
-        "LD_PRELOAD=",    MLW_ENV_SESSION "=", MLW_ENV_OUTPUT "=",
-        "MALLOW_STACKS=", "MALLOW_PAUSED=",    "MALLOW_ENVIRONMENT=", "MALLOW_PATHS="};
+        "LD_PRELOAD=",    MLW_ENV_SESSION "=",   MLW_ENV_OUTPUT "=", "MALLOW_STACKS=",
+        "MALLOW_PAUSED=", "MALLOW_ENVIRONMENT=", "MALLOW_PATHS="};
     *count = sizeof carried / sizeof carried[0];
     return carried;
 }

@@ -14,6 +14,7 @@
 #include "arch/stack.h"
 #include "describe.h"
 #include "recorder.h"
+#include "routes.h"
 #include "preload/guest/bindings.h"
 
 struct recorder recorder = {.output = {-1, 0, 0},
@@ -559,6 +560,7 @@ void process_join_first(void)
     if (next_facts.curbrk)
         recorder.break_at = (const uint64_t *)next_facts.curbrk;
     recorder.last_break = *recorder.break_at;
+    routes_begin();
     describe_process(recorder.session->options & MLW_OPT_ENVIRONMENT);
     if (!say_who(start)) {
         stay_unknown();

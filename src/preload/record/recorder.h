@@ -10,6 +10,7 @@
  *   record.c    one function per API call: the real call, the clock, the stack, the row
  *   stream.c    threads and their buffers; chunks leave with one write
  *   heaps.c     heaps of glibc that a process sees for the first time
+ *   routes.c    which way a call took inside glibc's allocator
  *   past.c      the C library's malloc where another allocator stands before it
  *   bound.c     what leaves when the file of a flight recorder is at its bound
  *   process.c   joining the session, fork, the end of the process
@@ -68,6 +69,7 @@ struct recorder {
     uint32_t round; /* how often; by which threads know that their buffers are void */
     void *session_place, *process_place; /* pages of the round before; NULL: none */
     uint64_t before[2];          /* blocks and bytes that were there then; UINT64_MAX: not known */
+    bool routed;                 /* rows have routes; see routes.h */
     bool ending;                 /* our destructor has run, and later rows are not collected */
     volatile bool may_not_write; /* behind the closed door of sys.h: not even a full buffer */
     volatile uint64_t frozen_clock; /* see clock_freeze */
