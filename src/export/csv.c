@@ -180,8 +180,11 @@ static int csv_add_batch(void *arg, const struct job_filter *f, const struct tra
                 return error_memory_for(err, "call sites");
             lines_end(l, p);
             lines_bytes(l, text, n);
-            p = lines_room(l, 1);
+            p = lines_room(l, 64);
         }
+        *p++ = ',';
+        if (b->route[i])
+            p = csv_put_text(p, mlw_route_name(b->route[i]));
         *p++ = '\n';
         lines_end(l, p);
         c->job->result->samples++;
@@ -202,7 +205,7 @@ int export_csv(struct export_job *job, struct error *err)
         return -1;
     lines_put(&c.lines,
               "time_ns,pid,tid,call,kind,address,size_bytes,usable_bytes,slot,argument,path,"
-              "stack,site\n");
+              "stack,site,route\n");
     for (uint32_t i = 0; i < info->image_count && !status; i++) {
         if (!job_has(job, &info->images[i]))
             continue;

@@ -49,7 +49,7 @@ static const char sqlite_tables[] =
     "CREATE TABLE lifetime_class(min_ns INTEGER PRIMARY KEY, max_ns INTEGER);"
     "CREATE TABLE block(process INTEGER, call TEXT, thread INTEGER, size_bytes INTEGER,"
     " usable_bytes INTEGER, address INTEGER, stack INTEGER, allocated_ns INTEGER, freed_ns INTEGER,"
-    " freed_by INTEGER, temporary INTEGER);"
+    " freed_by INTEGER, temporary INTEGER, route TEXT, freed_route TEXT);"
     "CREATE TABLE other_call(process INTEGER, time_ns INTEGER, thread INTEGER, call TEXT,"
     " kind TEXT, address INTEGER, size_bytes INTEGER, argument INTEGER, stack INTEGER, failed "
     "INTEGER);"
@@ -131,12 +131,13 @@ struct open_block { /* 40 bytes */
     uint32_t usable_extra, stack, thread;
     uint8_t op;
     uint8_t state; /* 1: is to be written */
+    uint8_t route;
 };
 
 struct row { /* a row of the table of blocks */
     uint64_t size, usable, address, allocated_ns, freed_ns;
     uint32_t stack, thread, freed_by;
-    uint8_t op;
+    uint8_t op, route, freed_route;
     bool freed, temporary;
 };
 #define ROWS 4096u
@@ -219,7 +220,8 @@ static int rows_connect(sqlite3 *db, void *arg, int argc, const char *const *arg
     *table = &t->base;
     return sqlite3_declare_vtab(db,
                                 "CREATE TABLE x(process, call, thread, size_bytes, usable_bytes,"
-                                " address, stack, allocated_ns, freed_ns, freed_by, temporary)");
+                                " address, stack, allocated_ns, freed_ns, freed_by, temporary,"
+                                " route, freed_route)");
 }
 
 static int rows_disconnect(sqlite3_vtab *table)
@@ -279,6 +281,12 @@ static int rows_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *id)
 
 static void result(sqlite3_context *to, uint64_t v) { sqlite3_result_int64(to, (sqlite3_int64)v); }
 
+static void result_route(sqlite3_context *to, unsigned route)
+{
+    if (route) /* else NULL */
+        sqlite3_result_text(to, mlw_route_name(route), -1, SQLITE_STATIC);
+}
+
 static int rows_column(sqlite3_vtab_cursor *cursor, sqlite3_context *to, int column)
 {
     const struct rows_cursor *c = (const struct rows_cursor *)cursor;
@@ -300,7 +308,8 @@ static int rows_column(sqlite3_vtab_cursor *cursor, sqlite3_context *to, int col
         if (r->freed)
             result(to, r->freed_by);
         break;
-    default: result(to, r->temporary); break;
+    case 10: result(to, r->temporary); break;
+    default: result_route(to, column == 11 ? r->route : r->freed_route); break;
     }
     return SQLITE_OK;
 }
@@ -325,7 +334,7 @@ static void database_write_rows(struct database *d)
 
 static inline void database_put_block(struct database *d, const struct open_block *k,
                                       uint64_t freed_ns, uint32_t freed_by, bool freed,
-                                      bool temporary)
+                                      bool temporary, unsigned freed_route)
 {
     if (d->row_count == ROWS)
         database_write_rows(d);
@@ -338,6 +347,8 @@ static inline void database_put_block(struct database *d, const struct open_bloc
                                            .thread = k->thread,
                                            .freed_by = freed_by,
                                            .op = k->op,
+                                           .route = k->route,
+                                           .freed_route = (uint8_t)freed_route,
                                            .freed = freed,
                                            .temporary = temporary};
     d->job->result->samples++;
@@ -386,11 +397,12 @@ static int database_add_batch(void *arg, const struct job_filter *f, const struc
                 .stack = b->stack[i],
                 .thread = b->thread[i],
                 .op = b->op[i],
+                .route = b->route[i],
                 .state = job_call_passes(f, b, i)};
         } else if (d->blocks[slot].state) {
             if (b->time_ns[i] >= f->f.from_ns)
                 database_put_block(d, &d->blocks[slot], b->time_ns[i], b->thread[i], true,
-                                   b->kind[i] == TRACE_FREE_TEMP);
+                                   b->kind[i] == TRACE_FREE_TEMP, b->route[i]);
             d->blocks[slot].state = 0;
         }
     }
@@ -625,7 +637,7 @@ static int database_write_image(struct database *d, uint32_t index, struct error
         status = job_events(d->job, index, names, database_add_batch, d, err);
     for (uint32_t i = 0; i < d->image->max_slots && !status && !d->failed; i++)
         if (d->blocks[i].state)
-            database_put_block(d, &d->blocks[i], 0, 0, false, false);
+            database_put_block(d, &d->blocks[i], 0, 0, false, false, 0);
     database_write_rows(d);
     names_free(names);
     free(d->blocks);

@@ -2,6 +2,8 @@
  * this order. */
 #include "report/columns.h"
 
+#include <stdlib.h>
+
 #include "analyse/faults.h"
 #include "analyse/resident.h"
 #include "analyse/suppress.h"
@@ -49,6 +51,39 @@ void report_figures_json(struct json *j, const struct figures *f)
 {
     const struct report_figures row = {*f, figures_mean(f)};
     table_fields(j, TABLE(report_figure_columns), &row);
+}
+
+static int compare_routes(const void *a, const void *b)
+{
+    const struct report_route *x = a, *y = b;
+    if (x->calls != y->calls)
+        return x->calls < y->calls ? 1 : -1;
+    return x->place < y->place ? -1 : 1;
+}
+
+size_t report_routes(const struct routes *r, struct report_route list[ROUTES])
+{
+    uint64_t all[MLW_ROUTE_ENDS + 1] = {0};
+    size_t n = 0;
+    for (unsigned i = 0; i < ROUTES; i++)
+        all[routes_group(i)] += r->of[i].calls;
+    for (unsigned i = 0; i < ROUTES; i++) {
+        const enum mlw_route_group group = routes_group(i);
+        const bool unknown = i == MLW_ROUTE_UNKNOWN || i == ROUTES_FREE_UNKNOWN;
+        if (group == MLW_ROUTE_OTHER || (unknown && !r->of[i].calls))
+            continue;
+        list[n++] = (struct report_route){
+            .name = mlw_route_name(unknown ? MLW_ROUTE_UNKNOWN : i),
+            .group = group == MLW_ROUTE_MAKES ? "made" : "freed",
+            .calls = r->of[i].calls,
+            .bytes = r->of[i].bytes,
+            .permille = all[group]
+                            ? (uint64_t)((double)r->of[i].calls * 1000 / (double)all[group] + .5)
+                            : 0,
+            .place = i};
+    }
+    qsort(list, n, sizeof *list, compare_routes);
+    return n;
 }
 
 /* clang-format off */
@@ -106,6 +141,11 @@ const struct column report_size_columns[] = {
 const struct column report_lifetime_columns[] = {
     CLASS(TIME, least, "min_ns", 0), CLASS(TIME, most, "max_ns", COLUMN_MAY_NULL),
     CLASS(COUNT, sums.count, "blocks", 0), CLASS(BYTES, sums.bytes, "bytes", 0), COLUMN_END};
+
+#define ROUTE(of, member, key, title) COLUMN(struct report_route, member, of, key, title, 0)
+const struct column report_route_columns[] = {
+    ROUTE(TEXT, name, "path", NULL), ROUTE(TEXT, group, "of", NULL),
+    ROUTE(COUNT, calls, "calls", "calls"), ROUTE(BYTES, bytes, "bytes", "bytes"), COLUMN_END};
 
 #define BIN(of, member) COLUMN(struct model_bin, member, of, #member, NULL, 0)
 const struct column report_bin_columns[] = {
@@ -245,6 +285,11 @@ static const struct column step_keys[] = {KEY(CLOCK, "time_ns"), KEY(BYTES, "byt
 static const struct column mapped_keys[] = {
     KEY(BYTES, "peak_bytes"), KEY(TIME, "peak_time_ns"), KEY(BYTES, "end_bytes"),
     KEY(COUNT, "sites_total"), COLUMN_END};
+static const struct column paths_keys[] = {
+    KEY(COUNT, "emptied_fast_bins"), KEY(COUNT, "sites_total"), COLUMN_END};
+static const struct column path_site_keys[] = {
+    KEY(FRAMES, "frames"), KEY(COUNT, "calls"), KEY(COUNT, "missed_calls"), KEY(OBJECT, "made"),
+    KEY(OBJECT, "freed"), COLUMN_END};
 static const struct column frames_key[] = {MAY(FRAMES, "frames"), COLUMN_END};
 static const struct column heap_keys[] = {
     KEY(CLOCK, "time_ns"), KEY(BYTES, "page_bytes"), KEY(COUNT, "heaps_total"),
@@ -287,7 +332,8 @@ const struct schema_part report_schema[] = {
     {P "marks[]", mark_keys}, {P "mmap_threshold?", threshold_keys},
     {P "mmap_threshold?.steps[]", step_keys}, {P "mapped", mapped_keys},
     {P "mapped.sites[]", frames_key}, {P "mapped.sites[]", report_mapping_columns},
-    {P "heap_at_peak?", heap_keys}, {P "heap_at_peak?.main", report_heaps_columns},
+    {P "paths", paths_keys}, {P "paths.taken[]", report_route_columns},
+    {P "paths.sites[]", path_site_keys}, {P "heap_at_peak?", heap_keys}, {P "heap_at_peak?.main", report_heaps_columns},
     {P "heap_at_peak?.main", report_free_columns}, {P "heap_at_peak?.arenas", report_heaps_columns},
     {P "heap_at_peak?.arenas", report_free_columns},
     {P "heap_at_peak?.pages", report_heaps_columns}, {P "heap_at_peak?.pages", report_free_columns},

@@ -3,6 +3,7 @@
 #define MALLOW_REPORT_COLUMNS_H
 
 #include "analyse/figures.h"
+#include "analyse/routes.h"
 #include "model/model.h"
 #include "show/schema.h"
 #include "show/table.h"
@@ -43,6 +44,16 @@ struct report_figures {
 extern const struct column report_figure_columns[];
 /* Into the object that is open. */
 void report_figures_json(struct json *j, const struct figures *f);
+
+/* A way in a table. */
+struct report_route {
+    const char *name, *group;
+    uint64_t calls, bytes, permille; /* permille: of the calls of its group */
+    unsigned place;
+};
+/* Those that were taken, of both groups, and those that were not: by calls. */
+size_t report_routes(const struct routes *r, struct report_route list[ROUTES]);
+extern const struct column report_route_columns[];
 
 /* For table.with. */
 enum {

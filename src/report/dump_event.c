@@ -206,6 +206,12 @@ static __attribute__((noinline)) char *put_path(char *p, const struct trace_batc
                                     : put_hex(PUT(p, "  up to "), b->argument[i]);
 }
 
+static __attribute__((noinline)) char *put_route(char *p, unsigned route)
+{
+    p = put_text(PUT(p, "  path "), mlw_route_name(route));
+    return route & MLW_ROUTE_CONSOLIDATED ? PUT(p, " (consolidated)") : p;
+}
+
 static void event_text(struct dump_events *d, const struct trace_batch *b, size_t i)
 {
     const unsigned kind = b->kind[i];
@@ -221,6 +227,8 @@ static void event_text(struct dump_events *d, const struct trace_batch *b, size_
         p = PUT(p, "  unknown");
     if (b->path[i] & ~(unsigned)MLW_PATH_FAILED)
         p = put_path(p, b, i);
+    if (b->route[i])
+        p = put_route(p, b->route[i]);
     if (stack && !d->names)
         p = digits_put(PUT(p, "  stack "), stack);
     else if (stack) {
@@ -243,6 +251,12 @@ static __attribute__((noinline)) char *put_path_json(char *p, unsigned path)
             between = "\",\"";
         }
     return PUT(p, "\"]");
+}
+
+static __attribute__((noinline)) char *put_route_json(char *p, unsigned route)
+{
+    p = PUT(put_text(PUT(p, ",\"route\":\""), mlw_route_name(route)), "\"");
+    return route & MLW_ROUTE_CONSOLIDATED ? PUT(p, ",\"consolidated\":true") : p;
 }
 
 /* Writes a call that is a half of one, or takes one back. */
@@ -274,6 +288,8 @@ static void event_json(struct dump_events *d, const struct trace_batch *b, size_
         p = PUT(put_hex(PUT(p, ",\"argument\":\""), b->argument[i]), "\"");
     if (b->path[i])
         p = put_path_json(p, b->path[i]);
+    if (b->route[i])
+        p = put_route_json(p, b->route[i]);
     if (stack)
         p = digits_put(PUT(p, ",\"stack\":"), stack);
     if (stack && d->names) {

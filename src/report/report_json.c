@@ -16,6 +16,7 @@
 #include "report/gate.h"
 #include "report/json_process.h"
 #include "report/kernel.h"
+#include "report/routes.h"
 #include "report/warnings.h"
 
 unsigned report_columns(void) { return model_columns(); }
@@ -144,6 +145,7 @@ struct findings {
     struct sites sites;
     struct heap_view heap;
     struct explained_list explained;
+    struct routes routes;
 };
 
 static void findings_release(struct findings *f)
@@ -151,6 +153,7 @@ static void findings_release(struct findings *f)
     sites_release(&f->sites);
     heap_release(&f->heap);
     explained_release(&f->explained);
+    routes_release(&f->routes);
 }
 
 /* faults: NULL when they were not recorded. */
@@ -334,6 +337,8 @@ static int write_process(struct json *j, const struct model *m, struct names *na
     if (!status && !model_filtered(m))
         status = json_mapped(j, m, names, json_limit(o), err);
     if (!status)
+        status = json_routes(j, &found->routes, names, json_limit(o), err);
+    if (!status)
         status = json_explained(j, m, &found->explained, &texts, names, o->top, err);
     if (!status && o->heap)
         status = json_heap(j, &found->heap, names, json_limit(o), err);
@@ -375,6 +380,8 @@ static int find_all(struct trace *t, uint32_t i, const struct model *m, struct n
                     const struct report_options *o, struct findings *found, struct error *err)
 {
     if (o->heap && heap_find(t, i, m, &found->heap, err))
+        return -1;
+    if (!model_filtered(m) && routes_read(&found->routes, t, i, err))
         return -1;
     if (!trace_wants_threads(t, i)) /* names of its own would cost a small process more than that */
         return find_sites(&found->sites, m, names, o, err)

@@ -15,6 +15,7 @@
 #include "report/explained.h"
 #include "report/gate.h"
 #include "report/kernel.h"
+#include "report/routes.h"
 #include "report/sections.h"
 #include "report/tree.h"
 #include "report/warnings.h"
@@ -411,6 +412,8 @@ static int print_biggest(const struct run *r, struct trace *t, struct suppressio
     free(trees.text);
     if (whole && !status)
         section_rest(r->page, r->biggest, r->names);
+    if (whole && !status && !selection_filters(r->selection))
+        status = section_routes(r->page, t, r->biggest_image, r->names, o, err);
     if (!o->by_given && !status)
         status = section_kernel(r->page, image, r->info->kernel_kinds, r->names, o, err);
     if (!status && names_failed(r->names))

@@ -19,7 +19,7 @@
 #define MORE   8u /* blocks of the command line */
 
 struct events {
-    uint8_t kind[EVENTS], op[EVENTS], path[EVENTS];
+    uint8_t kind[EVENTS], op[EVENTS], path[EVENTS], route[EVENTS];
     uint32_t slot[EVENTS], thread[EVENTS], stack[EVENTS];
     uint64_t size[EVENTS], time_ns[EVENTS], address[EVENTS], usable[EVENTS], argument[EVENTS];
     size_t n;
@@ -177,6 +177,7 @@ int trace_cursor_next(struct trace_cursor *c, struct trace_batch *b, struct erro
                               .address = e->address + at,
                               .usable = e->usable + at,
                               .path = e->path + at,
+                              .route = e->route + at,
                               .argument = e->argument + at};
     if (c->columns & TRACE_COL_BEGUN)
         gather(c, b);
