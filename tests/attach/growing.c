@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../victims/apart.h"
+
 enum { BLOCK = 10000, MOST = 512 << 20 };
 
 static char *volatile latest;
@@ -13,9 +15,9 @@ static char *volatile latest;
     for (size_t got = 0; got < (bytes); got += BLOCK)                                              \
     memset(latest = malloc(BLOCK), 1, BLOCK)
 
-__attribute__((noinline)) static void first_phase(void) { GROW_BY(10u << 20); }
-__attribute__((noinline)) static void second_phase(void) { GROW_BY(30u << 20); }
-__attribute__((noinline)) static void third_phase(size_t bytes) { GROW_BY(bytes); }
+APART static void first_phase(void) { GROW_BY(10u << 20); }
+APART static void second_phase(void) { GROW_BY(30u << 20); }
+APART static void third_phase(size_t bytes) { GROW_BY(bytes); }
 
 static int next(void)
 {

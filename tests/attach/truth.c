@@ -13,12 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
+
 enum { BEFORE = 1000, EACH = 500, THREADS = 4, ROOM = 1 << 30 };
 static void *before[BEFORE];
 static void *volatile kept;
 static void *(*plugin_make)(size_t);
 
-__attribute__((noinline)) static void *makes_here(size_t n) { return kept = malloc(n); }
+APART static void *makes_here(size_t n) { return kept = malloc(n); }
 
 static void *work(void *arg)
 {
@@ -46,7 +48,7 @@ static void make(void)
     say("made 2000 resized 1000 plugin 100\n");
 }
 
-__attribute__((noinline)) static void map_by_syscall(void)
+APART static void map_by_syscall(void)
 {
     char *p = (char *)syscall(SYS_mmap, NULL, 3 << 20, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);

@@ -23,6 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
+
 #define MAX_THREADS 16
 #define HELD        64
 
@@ -32,10 +34,10 @@ static _Atomic(void *) mailbox[MAX_THREADS];
 static void *volatile kept[1 << 20];
 static atomic_long kept_count;
 
-__attribute__((noinline)) static void *early(size_t n) { return malloc(n); }
-__attribute__((noinline)) static void *keep_one(size_t n) { return malloc(n); }
-__attribute__((noinline)) static void *late(size_t n) { return malloc(n); }
-__attribute__((noinline)) static void *work(size_t n) { return malloc(n); }
+APART static void *early(size_t n) { return malloc(n); }
+APART static void *keep_one(size_t n) { return malloc(n); }
+APART static void *late(size_t n) { return malloc(n); }
+APART static void *work(size_t n) { return malloc(n); }
 
 static void keep(void *p) { kept[atomic_fetch_add(&kept_count, 1) % (1 << 20)] = p; }
 

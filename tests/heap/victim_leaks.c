@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
+
 struct link {
     struct link *next;
     char room[192];
@@ -20,14 +22,14 @@ struct link *kept_list;
 void *kept_inside;
 static __thread void *kept_by_thread;
 
-static void __attribute__((noinline)) wipe_stack(void)
+static void APART wipe_stack(void)
 {
     volatile char room[16384];
     for (size_t i = 0; i < sizeof room; i++)
         room[i] = 0;
 }
 
-static unsigned long __attribute__((noinline)) leak(unsigned lists)
+static unsigned long APART leak(unsigned lists)
 {
     unsigned long last = 0;
     for (unsigned i = 0; i < lists; i++) {

@@ -24,6 +24,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
+
 #define GUARD_INSTALL 102 /* headers of older kernels lack it */
 
 enum { KEPT = 300, LEAKED = 5, HELD = 20, PAGE = 4096, MOST = 4096, POISON_CALL = 8, SECRET = 447 };
@@ -64,13 +66,13 @@ static void keep(size_t bytes)
 }
 
 /* Blocks that nothing but these words refers to. */
-static void __attribute__((noinline)) hold(void **words)
+static void APART hold(void **words)
 {
     for (int i = 0; i < HELD; i++)
         words[i] = note(calloc(1, 700));
 }
 
-static void __attribute__((noinline)) wipe_stack(void)
+static void APART wipe_stack(void)
 {
     volatile char room[32768];
     for (size_t i = 0; i < sizeof room; i++)
@@ -450,7 +452,7 @@ static const struct {
     {"second-library", second_library},
 };
 
-static void __attribute__((noinline)) leak(void)
+static void APART leak(void)
 {
     for (int i = 0; i < LEAKED; i++)
         note(calloc(1, 3000));

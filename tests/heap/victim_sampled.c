@@ -4,14 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../victims/apart.h"
+
 struct node {
     struct node *next;
     char body[1000];
 };
 static struct node *kept_list;
 
-__attribute__((noinline)) static void *holds_here(void) { return malloc(sizeof(struct node)); }
-__attribute__((noinline)) static void *leaks_here(void) { return malloc(3000); }
+APART static void *holds_here(void) { return malloc(sizeof(struct node)); }
+APART static void *leaks_here(void) { return malloc(3000); }
 
 static void work(void)
 {

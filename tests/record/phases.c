@@ -29,6 +29,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
 #include "mallow.h"
 
 enum { MOST_SMALL = 1 << 21, MOST_LARGE = 64, MOST_SQUEEZED = 64, SQUEEZED_STACK = 128 << 10 };
@@ -38,8 +39,8 @@ static size_t smalls, larges;
 static pthread_barrier_t working, squeezed;
 static char *volatile kept; /* the last block of the latest of threads */
 
-__attribute__((noinline)) static char *survivor(size_t size) { return malloc(size); }
-__attribute__((noinline)) static char *passing(size_t size) { return malloc(size); }
+APART static char *survivor(size_t size) { return malloc(size); }
+APART static char *passing(size_t size) { return malloc(size); }
 
 static void more_small(size_t n, size_t size, size_t every)
 {

@@ -8,12 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
+
 enum { SMALL = 8192, KEPT_OF = 64, LARGE = 6 };
 
 static char *kept[2][SMALL / KEPT_OF];
 
-__attribute__((noinline)) static char *keep(void) { return malloc(1000); }
-__attribute__((noinline)) static char *drop(void) { return malloc(1000); }
+APART static char *keep(void) { return malloc(1000); }
+APART static char *drop(void) { return malloc(1000); }
 
 static void fragment(char **into)
 {

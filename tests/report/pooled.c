@@ -2,24 +2,26 @@
  * parse, 5 of 300 for draw, or as many more as argv says. They stay. */
 #include <stdlib.h>
 
+#include "../victims/apart.h"
+
 static void *volatile last;
 
-__attribute__((noinline)) static void pool_get(size_t bytes) { last = malloc(bytes); }
+APART static void pool_get(size_t bytes) { last = malloc(bytes); }
 
-__attribute__((noinline)) static void pool_many(size_t bytes, int n)
+APART static void pool_many(size_t bytes, int n)
 {
     for (int i = 0; i < n; i++)
         pool_get(bytes);
     last = NULL;
 }
 
-__attribute__((noinline)) static void parse(int more)
+APART static void parse(int more)
 {
     pool_many(100, 10 + more);
     last = NULL;
 }
 
-__attribute__((noinline)) static void draw(int more)
+APART static void draw(int more)
 {
     pool_many(300, 5 + more);
     last = NULL;

@@ -13,6 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../victims/apart.h"
+
 enum {
     MB = 1 << 20,
     RECORDS = 160000,
@@ -27,7 +29,7 @@ enum {
     STACK_USED = 1000000
 };
 
-#define WORK __attribute__((noinline))
+#define WORK APART
 
 static int remedied;
 static char *kept[RECORDS];

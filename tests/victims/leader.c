@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apart.h"
+
 static int leader_is_gone(void)
 {
     char text[256], path[64];
@@ -21,7 +23,7 @@ static int leader_is_gone(void)
 }
 
 static void *volatile sink;
-__attribute__((noinline)) static void *leaf(int n) { return sink = malloc((size_t)n); }
+APART static void *leaf(int n) { return sink = malloc((size_t)n); }
 
 static void *outlives(void *arg)
 {

@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "apart.h"
+
 static void *live[1000];
 
 #define LEAF(n)                                                                                    \
-    __attribute__((noinline)) static void *leaf##n(size_t size)                                    \
+    APART static void *leaf##n(size_t size)                                                        \
     {                                                                                              \
         void *p = malloc(size + n);                                                                \
         __asm__ volatile("" : "+r"(p));                                                            \

@@ -11,6 +11,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "apart.h"
 #include "mallow.h"
 
 static void *volatile sink;
@@ -162,7 +163,7 @@ static void jumping(int n)
 
 /* longjmp over frames that allocated; coroutines whose stacks are unmapped. */
 static jmp_buf here;
-__attribute__((noinline)) static void deep(int n)
+APART static void deep(int n)
 {
     void *p = malloc(45);
     sink = p;
@@ -204,7 +205,7 @@ static void coroutines(void)
 }
 
 /* 10,000 frames deep, one block of 32 B each, freed on the way back. */
-__attribute__((noinline)) static void recurse(int n)
+APART static void recurse(int n)
 {
     void *p = malloc(32);
     sink = p;

@@ -18,7 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NEVER_INLINE __attribute__((noinline))
+#include "../victims/apart.h"
+
+#define NEVER_INLINE APART
 
 enum { CACHE = 256, LOST = 2000 };
 

@@ -3,10 +3,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "../victims/apart.h"
+
 static void *kept[1u << 16];
 
 #define SITE(name)                                                                                 \
-    __attribute__((noinline)) static void *name(size_t bytes)                                      \
+    APART static void *name(size_t bytes)                                                          \
     {                                                                                              \
         void *p = malloc(bytes);                                                                   \
         __asm__ volatile("" : : "r"(p) : "memory"); /* not a tail call */                          \

@@ -4,13 +4,15 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "../victims/apart.h"
+
 static void *volatile keep[1u << 16];
 static unsigned kept;
 
-__attribute__((noinline)) static void walk(unsigned depth, unsigned path);
+APART static void walk(unsigned depth, unsigned path);
 
 /* Its caller is the call site. */
-__attribute__((noinline)) static void *xmalloc(size_t bytes)
+APART static void *xmalloc(size_t bytes)
 {
     void *p = malloc(bytes);
     if (!p)
@@ -20,7 +22,7 @@ __attribute__((noinline)) static void *xmalloc(size_t bytes)
 
 /* A call site: alike in all paths, so that none of its stacks weighs much by itself. */
 #define SITE(name, bytes)                                                                          \
-    __attribute__((noinline)) static void *name(unsigned path)                                     \
+    APART static void *name(unsigned path)                                                         \
     {                                                                                              \
         void *p = xmalloc((bytes) + path % 10);                                                    \
         __asm__ volatile(""); /* not a tail call */                                                \
@@ -32,13 +34,13 @@ SITE(middle, 300)
 SITE(large, 700)
 static void *(*const sites[])(unsigned) = {tiny, small, middle, large, small, small, large, tiny};
 
-__attribute__((noinline)) static void left(unsigned depth, unsigned path)
+APART static void left(unsigned depth, unsigned path)
 {
     walk(depth - 1, path << 1);
     __asm__ volatile(""); /* not a tail call */
 }
 
-__attribute__((noinline)) static void right(unsigned depth, unsigned path)
+APART static void right(unsigned depth, unsigned path)
 {
     walk(depth - 1, path << 1 | 1);
     __asm__ volatile("");
