@@ -420,9 +420,10 @@ int BPF_PROG(call_enter, struct pt_regs *regs, long id)
          * glibc 2.43. */
         u64 chunk = first & (ARCH_PAGE_BYTES - 1) ? 0 : user_word(first + 8);
         if (second && (chunk == (second | 2) || chunk == ((second - 16) | 2))) {
-            if (second > threshold() && second < DYNAMIC_MAX)
-                set_threshold(second);
-            emit(ARENAS_UNMAPPED, second, 0, 0);
+            chunk &= -16ull;
+            if (chunk > threshold() && chunk < DYNAMIC_MAX)
+                set_threshold(chunk);
+            emit(ARENAS_UNMAPPED, chunk, 0, 0);
         }
         struct heap_key key = {.heap = first, .pid = bpf_get_current_pid_tgid() >> 32};
         if (second >= places.heaps[0])

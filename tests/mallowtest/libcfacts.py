@@ -7,5 +7,6 @@ FASTBINS = GLIBC < (2, 43)
 FREE_ENTERED_TWICE = GLIBC >= (2, 43)
 # bytes of a mapping that a block of its own does not have: since 2.43 two words at its end as well
 MAPPED_LACKS = 16 if GLIBC < (2, 43) else 32
+MAPPED_SAYS = 0 if GLIBC < (2, 43) else 16  # by which its header, and the threshold that its free makes, are less than the mapping
 # what a static program's libc has of its own besides its threads' vectors, by experience
 STATIC_OWN = 7 if GLIBC < (2, 39) else 8

@@ -502,11 +502,13 @@ static void join_session(void)
         report_arena(MLW_ARENAS_UNKNOWN, MLW_ARENAS_NOT_GLIBC, 0, 0);
         return;
     }
-    /* struct malloc_state; before glibc 2.27 it had no have_fastchunks */
-    uint64_t shift = next_facts.glibc_minor < 27 ? 8 : 0;
-    guest.top_at = 96 - shift;
-    guest.next_at = 2160 - shift;
-    guest.bytes_at = 2184 - shift;
+    /* an arena of glibc before 2.27 has no have_fastchunks, one since 2.43 no fastbins either */
+    const struct glibc_version *known_version = glibc_of(next_facts.glibc_minor);
+    const bool fastbins = !known_version || known_version->fastbins;
+    uint64_t shift = next_facts.glibc_minor < 27 ? 8 : fastbins ? 0 : 88;
+    guest.top_at = GLIBC_ARENA_TOP - shift;
+    guest.next_at = GLIBC_ARENA_NEXT - shift;
+    guest.bytes_at = GLIBC_ARENA_SUM - shift;
     guest.heap_mask = -next_facts.heap_bytes;
     guest.end_key_made = !pthread_key_create(&guest.end_key, thread_end);
     guest.sizes = s->sizes != 0;
