@@ -16,6 +16,7 @@ import argparse
 import ctypes
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -176,7 +177,8 @@ def surroundings(build):
     zstd.restype = ctypes.c_char_p
     with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
         flags = set(next((line for line in f if line.startswith("flags")), "").split())
-    return {"compiler": first_line(*compiler, "--version"),
+    # gcc says the name by which it was called, and a cache may stand before it
+    return {"compiler": re.sub(r"^\S*(?:gcc\S*|cc) ", "cc ", first_line(*compiler, "--version")),
             "libc": first_line("ldd", "--version"),
             "zstd": zstd().decode(),
             "valgrind": first_line("valgrind", "--version"),
