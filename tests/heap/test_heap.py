@@ -702,7 +702,11 @@ print(libc.epoll_wait(poll.fileno(), events, 1, 20000), ctypes.get_errno(), flus
                 with open(f"/proc/{p.pid}/task/{tid}/status", encoding="utf-8", errors="replace") as f:
                     found[tid] = next(line.split()[1] for line in f if line.startswith("SigBlk:"))
             return found
+        until = time.monotonic() + 60
+        while len(set(blocked().values())) > 1 and time.monotonic() < until:  # a thread that starts blocks all for a moment
+            time.sleep(0.001)
         before = blocked()
+        self.assertEqual(len(set(before.values())), 1, before)
         for n in range(1, 400):
             done = subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=ptrace", "-e",
                                    f"inject=ptrace:signal=KILL:when={n}", MALLOW, "heap", "--json", str(p.pid)],
