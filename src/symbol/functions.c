@@ -208,47 +208,76 @@ void functions_unique(struct functions *f)
     f->count = kept;
 }
 
-size_t functions_segments(const char *path, struct elf_segment *segments, size_t max)
+/* The loaded segments of a file, one after the other. */
+struct loads {
+    Elf *elf; /* NULL: it cannot be read */
+    int fd;
+    size_t next, count;
+    GElf_Phdr segment; /* the current one */
+};
+
+static void loads_open(struct loads *l, const char *path)
 {
     struct error ignored;
-    int fd;
-    size_t programs = 0, n = 0;
-    GElf_Phdr p;
-    Elf *elf = open_elf(path, &fd, &ignored);
-    if (!elf)
-        return 0;
-    if (elf_getphdrnum(elf, &programs))
-        programs = 0;
-    for (size_t i = 0; i < programs && n < max; i++)
-        if (gelf_getphdr(elf, (int)i, &p) && p.p_type == PT_LOAD && p.p_flags & PF_X)
-            segments[n++] = (struct elf_segment){p.p_vaddr, p.p_offset, p.p_filesz};
-    elf_end(elf);
-    close(fd);
+    *l = (struct loads){.fd = -1};
+    l->elf = open_elf(path, &l->fd, &ignored);
+    if (l->elf && elf_getphdrnum(l->elf, &l->count))
+        l->count = 0;
+}
+
+/* Makes the next one current. False: there is none. */
+static bool loads_next(struct loads *l)
+{
+    while (l->next < l->count)
+        if (gelf_getphdr(l->elf, (int)l->next++, &l->segment) && l->segment.p_type == PT_LOAD)
+            return true;
+    return false;
+}
+
+/* The bytes of the current one in the file but the first `skip`; NULL: there are none. */
+static const Elf_Data *loads_bytes(const struct loads *l, uint64_t skip)
+{
+    const GElf_Phdr *p = &l->segment;
+    const Elf_Data *d = p->p_filesz > skip
+                            ? elf_getdata_rawchunk(l->elf, (int64_t)(p->p_offset + skip),
+                                                   p->p_filesz - skip, ELF_T_BYTE)
+                            : NULL;
+    return d && d->d_buf ? d : NULL;
+}
+
+static void loads_close(struct loads *l)
+{
+    if (!l->elf)
+        return;
+    elf_end(l->elf);
+    close(l->fd);
+}
+
+size_t functions_segments(const char *path, struct elf_segment *segments, size_t max)
+{
+    struct loads l;
+    size_t n = 0;
+    loads_open(&l, path);
+    while (n < max && loads_next(&l))
+        if (l.segment.p_flags & PF_X)
+            segments[n++] =
+                (struct elf_segment){l.segment.p_vaddr, l.segment.p_offset, l.segment.p_filesz};
+    loads_close(&l);
     return n;
 }
 
 uint64_t functions_text(const char *path, const char *text, size_t bytes)
 {
-    struct error ignored;
-    int fd;
-    size_t programs = 0;
+    struct loads l;
     uint64_t address = 0;
-    GElf_Phdr p;
-    Elf *elf = open_elf(path, &fd, &ignored);
-    if (!elf)
-        return 0;
-    if (elf_getphdrnum(elf, &programs))
-        programs = 0;
-    for (size_t i = 0; i < programs && !address; i++) {
-        if (!gelf_getphdr(elf, (int)i, &p) || p.p_type != PT_LOAD || p.p_flags & PF_W)
-            continue;
-        const Elf_Data *d = elf_getdata_rawchunk(elf, (int64_t)p.p_offset, p.p_filesz, ELF_T_BYTE);
-        const char *at = d && d->d_buf ? memmem(d->d_buf, d->d_size, text, bytes) : NULL;
+    loads_open(&l, path);
+    while (!address && loads_next(&l)) {
+        const Elf_Data *d = l.segment.p_flags & PF_W ? NULL : loads_bytes(&l, 0);
+        const char *at = d ? memmem(d->d_buf, d->d_size, text, bytes) : NULL;
         if (at)
-            address = p.p_vaddr + (uint64_t)(at - (const char *)d->d_buf);
+            address = l.segment.p_vaddr + (uint64_t)(at - (const char *)d->d_buf);
     }
-    elf_end(elf);
-    close(fd);
+    loads_close(&l);
     return address;
 }
 
@@ -266,31 +295,19 @@ static size_t count_places(const Elf_Data *d, const void *begins, size_t bytes, 
 
 uint64_t functions_variable(const char *path, const void *begins, size_t bytes)
 {
-    struct error ignored;
-    int fd;
-    size_t programs = 0, found = 0;
+    struct loads l;
+    size_t found = 0;
     uint64_t address = 0, at = 0;
-    GElf_Phdr p;
-    Elf *elf = open_elf(path, &fd, &ignored);
-    if (!elf)
-        return 0;
-    if (elf_getphdrnum(elf, &programs))
-        programs = 0;
-    for (size_t i = 0; i < programs; i++) {
-        if (!gelf_getphdr(elf, (int)i, &p) || p.p_type != PT_LOAD || !(p.p_flags & PF_W))
-            continue;
-        const uint64_t skip = -p.p_vaddr & 7; /* to a multiple of 8 in memory */
-        const Elf_Data *d = p.p_filesz > skip
-                                ? elf_getdata_rawchunk(elf, (int64_t)(p.p_offset + skip),
-                                                       p.p_filesz - skip, ELF_T_BYTE)
-                                : NULL;
-        const size_t here = d && d->d_buf ? count_places(d, begins, bytes, &at) : 0;
+    loads_open(&l, path);
+    while (loads_next(&l)) {
+        const uint64_t skip = -l.segment.p_vaddr & 7; /* to a multiple of 8 in memory */
+        const Elf_Data *d = l.segment.p_flags & PF_W ? loads_bytes(&l, skip) : NULL;
+        const size_t here = d ? count_places(d, begins, bytes, &at) : 0;
         if (here)
-            address = p.p_vaddr + skip + at;
+            address = l.segment.p_vaddr + skip + at;
         found += here;
     }
-    elf_end(elf);
-    close(fd);
+    loads_close(&l);
     return found == 1 ? address : 0;
 }
 
