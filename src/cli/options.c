@@ -58,6 +58,25 @@ static const char *spelling(const struct option_spec *o)
 
 static bool is_end(const struct option_spec *o) { return !o->letter && !o->name; }
 
+/* The option of this long name, which need not end there; the table's end: there is none. */
+static const struct option_spec *option_by_name(const struct command *c, const char *name,
+                                                size_t length)
+{
+    const struct option_spec *o = c->options;
+    while (!is_end(o) && !(o->name && strlen(o->name) == length && !memcmp(o->name, name, length)))
+        o++;
+    return o;
+}
+
+/* The same by its letter. */
+static const struct option_spec *option_by_letter(const struct command *c, char letter)
+{
+    const struct option_spec *o = c->options;
+    while (!is_end(o) && o->letter != letter)
+        o++;
+    return o;
+}
+
 static int unknown_option(const struct command *c, const char *given, size_t name_length)
 {
     const char *best = NULL;
@@ -244,9 +263,7 @@ static int set_known(const struct command *c, const struct option_spec *o, const
 int options_set(const struct command *c, const char *place, const char *name, const char *value,
                 bool taken[OPTIONS_MOST], void *into)
 {
-    const struct option_spec *o = c->options;
-    while (!is_end(o) && !(o->name && !strcmp(o->name, name)))
-        o++;
+    const struct option_spec *o = option_by_name(c, name, strlen(name));
     const size_t index = (size_t)(o - c->options);
     if (is_end(o) || index >= OPTIONS_MOST)
         return command_usage(c, "%s: unknown key '%s'; keys are the long names of options", place,
@@ -334,11 +351,9 @@ static const struct option_spec *first_given(const struct command *c, const char
 {
     for (const char *p = names; *p; p += strcspn(p, "|"), p += *p == '|') {
         const size_t n = strcspn(p, "|");
-        for (const struct option_spec *o = c->options; !is_end(o); o++)
-            if ((n == 1 ? o->letter == *p
-                        : o->name && strlen(o->name) == n && !memcmp(o->name, p, n)) &&
-                is_given(c, o, options))
-                return o;
+        const struct option_spec *o = n == 1 ? option_by_letter(c, *p) : option_by_name(c, p, n);
+        if (!is_end(o) && is_given(c, o, options))
+            return o;
     }
     return NULL;
 }
@@ -400,9 +415,7 @@ static int parse_long(const struct command *c, struct arguments *a, void *into)
 {
     const char *name = a->argv[a->next++] + 2;
     size_t length = strcspn(name, "=");
-    const struct option_spec *o = c->options;
-    while (!is_end(o) && !(o->name && strlen(o->name) == length && !memcmp(o->name, name, length)))
-        o++;
+    const struct option_spec *o = option_by_name(c, name, length);
     if (is_end(o))
         return unknown_option(c, name, length);
     if (o->kind == OPTION_FLAG) {
@@ -423,9 +436,7 @@ static int parse_letters(const struct command *c, struct arguments *a, void *int
             *help = true;
             return 0;
         }
-        const struct option_spec *o = c->options;
-        while (!is_end(o) && o->letter != *p)
-            o++;
+        const struct option_spec *o = option_by_letter(c, *p);
         if (is_end(o))
             return command_usage(c, "unknown option -%c; 'mallow %s --help' lists the options", *p,
                                  c->name);
