@@ -196,9 +196,11 @@ static int check_probe_options(const struct command *self, const struct probe_cl
     if (o->list && !probe_kind_has_list(kind))
         return command_usage(self, "--list does not apply to '%s'", probe_kind_name(kind));
     if (targets != 1 && !(o->list && !targets))
-        return command_usage(self,
-                             "%s: no target given; use -p PID, -a for every process, or a PROGRAM",
-                             targets ? "too many targets" : "no target");
+        return command_usage(self, "%s",
+                             targets ? "too many targets; use one of -p PID, -a for every process, "
+                                       "and a PROGRAM"
+                                     : "no target given; use -p PID, -a for every process, or a "
+                                       "PROGRAM");
     if ((o->library || o->functions.count) && !probe_kind_uses_library(kind))
         return command_usage(self, "--lib and --function do not apply to '%s'",
                              probe_kind_name(kind));

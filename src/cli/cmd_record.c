@@ -130,13 +130,12 @@ static int record_attached(const struct command *self, const struct record_cli *
         return command_usage(self, "--last: %s", err.text);
     if (o->when && pressure_parse(&kept.when, o->when, &err))
         return command_usage(self, "--dump-when: %s", err.text);
-    if ((o->last || o->when) && o->how == HOW_PROBE)
+    if ((o->last || o->when || o->paths) && o->how == HOW_PROBE)
         return command_usage(
             self, "--%s does not work with --how probe: it needs the library in the process",
-            o->last ? "last" : "dump-when");
-    if (o->paths && o->how == HOW_PROBE)
-        return command_usage(
-            self, "--paths does not work with --how probe: it needs the library in the process");
+            o->last   ? "last"
+            : o->when ? "dump-when"
+                      : "paths");
     if (o->heap && o->how == HOW_PROBE)
         return command_usage(
             self, "--snapshot-heap does not work with --how probe; use 'mallow heap -o FILE PID'");
