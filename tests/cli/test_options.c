@@ -218,7 +218,7 @@ static void test_relations(void **state)
         assert_int_equal(options_check(&command, &cases[i].given), *cases[i].said ? EXIT_USAGE : 0);
         assert_string_equal(message, cases[i].said);
     }
-    /* What a command has as its default is not given. */
+    /* A command's default is not given by the user. */
     static const struct values usual = {.page = "x", .json = true};
     command.defaults = &usual;
     *message = 0;

@@ -4,8 +4,8 @@
 #define APART_H
 
 /* Neither inlined, nor cloned, nor joined with another, nor left by a jump, and nothing is known of
- * it to its callers. clang has no word for all of that: it clones none, and joins none unless it is
- * told to. */
+ * it to its callers. clang has no such attribute, but it clones no function, and joins functions
+ * only by an option. */
 #if __has_attribute(noipa)
 #define APART __attribute__((noipa))
 #else

@@ -1,7 +1,7 @@
 /* routes.c - takes each path inside glibc's allocator a known number of times; each step has block
- * sizes of its own, so that the steps can be told apart in a recording. A step leaves nothing free
- * that the next one could get. Prints how often the program break rose in a malloc, and fell in a
- * free, as the kernel has it.
+ * sizes of its own, so that a recording shows which step a call belongs to. A step leaves nothing
+ * free that the next one could get. Prints how often the program break rose in a malloc, and fell
+ * in a free, as the kernel has it.
  *
  *   routes            one thread
  *   routes arena      the same in a second thread, which has an arena of its own
